@@ -21,7 +21,7 @@ def side(system: str, n_words: int = 10, *, refuses: bool = False) -> VotedAnswe
 
 def vote(first: str, second: str, preference: Any = "first", /, **changed: Any) -> Vote:
     """Return a vote of `ann` on a battle in conversation `c`."""
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "vote_id": f"{first} {second} {changed.get('battle_id', '')} {changed.get('rater', '')}",
         "battle_id": "b",
         "benchmark": "mtrag (sample)",
@@ -34,7 +34,7 @@ def vote(first: str, second: str, preference: Any = "first", /, **changed: Any) 
         "rater": "ann",
         "kind": "human",
     }
-    return Vote(**{**known, **changed})
+    return Vote(**{**defaults, **changed})
 
 
 def tournament(
@@ -55,11 +55,11 @@ def tournament(
     for conversation in range(n_conversations):
         own = np.asarray(strengths) + chance.normal(0, spread, len(strengths))
         for _ in range(n_votes):
-            one, other = chance.choice(len(own), 2, replace=False)
-            half = (own[one] - own[other]) / 2
+            first, second = chance.choice(len(own), 2, replace=False)
+            half = (own[first] - own[second]) / 2
             weights = np.array([np.exp(half), np.exp(-half), nu])
             share = (1.0, 0.0, 0.5)[chance.choice(3, p=weights / weights.sum())]
-            votes.append((f"s{one}", f"s{other}", share))
+            votes.append((f"s{first}", f"s{second}", share))
             conversations.append(f"c{conversation:03}")
     return votes, conversations
 

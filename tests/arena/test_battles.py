@@ -55,17 +55,19 @@ def asking(client: Client) -> AskJudges:
 
 def test_both_orders_decide_and_a_flip_is_a_tie() -> None:
     client = ScriptedClient(preferring("good says"))
-    found = judge_battles(pool().battles, asking(client))
-    assert found.n_battles == len(found.votes) == 18
-    won = Counter((item.first.system, item.second.system, item.preference) for item in found.votes)
+    judged = judge_battles(pool().battles, asking(client))
+    assert judged.n_battles == len(judged.votes) == 18
+    won = Counter(
+        (judge_vote.first.system, judge_vote.second.system, judge_vote.preference) for judge_vote in judged.votes
+    )
     assert won == {("good", "poor", "first"): 6, ("good", "worse", "first"): 6, ("poor", "worse", "tie"): 6}
-    flipped = [item for item in found.votes if item.orders == ("first", "second")]
-    assert {item.first.system for item in flipped} == {"poor"}
-    tasks = {item.battle_id: item.first.response.task for item in pool().battles}
-    for item in found.votes:
-        task = tasks[item.battle_id]
+    flipped = [judge_vote for judge_vote in judged.votes if judge_vote.orders == ("first", "second")]
+    assert {judge_vote.first.system for judge_vote in flipped} == {"poor"}
+    tasks = {battle.battle_id: battle.first.response.task for battle in pool().battles}
+    for judge_vote in judged.votes:
+        task = tasks[judge_vote.battle_id]
         about = (task.task_id, task.conversation_id, task.answerability.value)
-        assert (item.task_id, item.conversation_id, item.answerability) == about
+        assert (judge_vote.task_id, judge_vote.conversation_id, judge_vote.answerability) == about
 
 
 def test_names_of_systems_reach_no_judge() -> None:
@@ -73,36 +75,38 @@ def test_names_of_systems_reach_no_judge() -> None:
     named = AnswerPool(answer(system, text) for system, text in (("secret-a", "One."), ("secret-b", "Two.")))
     judge_battles(named.battles, asking(client))
     assert client.asked
-    assert not any("secret" in prompt for asked in client.asked for prompt in [asked.messages[-1].content])
+    assert not any("secret" in prompt for request in client.asked for prompt in [request.messages[-1].content])
 
 
 def test_a_repeated_command_sends_no_request_even_with_a_budget(tmp_path: Path) -> None:
     client = ScriptedClient(preferring("good says"))
     for _ in range(2):
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
-            found = judge_battles(pool(12).battles, asking(CachedClient(client, cache)), max_battles=9)
+            judged = judge_battles(pool(12).battles, asking(CachedClient(client, cache)), max_battles=9)
             n_asked = len(client.asked)
             client.asked.clear()
     assert n_asked == 0
-    assert (found.n_battles, found.n_left) == (9, 27)
+    assert (judged.n_battles, judged.n_left) == (9, 27)
 
 
 def test_a_reply_without_verdict_is_not_a_vote_and_is_counted() -> None:
     script = preferring("good says")
     client = ScriptedClient(lambda prompt, n: "no idea" if "worse says 1" in prompt else script(prompt, n))
-    found = judge_battles(pool(2).battles, asking(client))
-    assert found.n_unvoted == 2
-    assert len(found.votes) == 4
+    judged = judge_battles(pool(2).battles, asking(client))
+    assert judged.n_unvoted == 2
+    assert len(judged.votes) == 4
     with pytest.raises(JudgeError, match="pairwise: 8 of 12"):
-        found.require_coverage()
+        judged.require_coverage()
 
 
 def test_the_next_battle_is_from_the_pair_with_the_least_certain_win_rate() -> None:
     battles = pool(12).battles
-    known = [
-        vote(*item.systems, "first", battle_id=item.battle_id) for item in battles if item.systems == ("good", "worse")
+    votes = [
+        vote(*battle.systems, "first", battle_id=battle.battle_id)
+        for battle in battles
+        if battle.systems == ("good", "worse")
     ][:8]
-    chosen = Counter(item.systems for item in next_battles(battles, known, 6))
+    chosen = Counter(battle.systems for battle in next_battles(battles, votes, 6))
     assert chosen == {("good", "poor"): 3, ("poor", "worse"): 3}
 
 
@@ -113,22 +117,24 @@ def test_among_pairs_with_equal_votes_the_split_pair_comes_first() -> None:
         ("good", "worse"): ("first", "second") * 2,
         ("poor", "worse"): ("first",) * 4,
     }
-    known = [
+    votes = [
         vote(*systems, preference, battle_id=battle.battle_id)
         for systems, preferences in won.items()
-        for battle, preference in zip([one for one in battles if one.systems == systems], preferences, strict=False)
+        for battle, preference in zip(
+            [candidate for candidate in battles if candidate.systems == systems], preferences, strict=False
+        )
     ]
-    assert next_battles(battles, known, 1)[0].systems == ("good", "worse")
+    assert next_battles(battles, votes, 1)[0].systems == ("good", "worse")
 
 
 def test_conversations_alternate() -> None:
     chosen = next_battles(pool(12, SYSTEMS[:2]).battles, [], 6)
-    assert len({item.conversation_id for item in chosen}) == 6
+    assert len({battle.conversation_id for battle in chosen}) == 6
 
 
 def test_a_battle_does_not_depend_on_the_reading_order() -> None:
-    one, other = answer("a", "One."), answer("b", "Two.")
-    assert AnswerPool([one, other]).battles == AnswerPool([other, one]).battles == (Battle(one, other),)
+    first, second = answer("a", "One."), answer("b", "Two.")
+    assert AnswerPool([first, second]).battles == AnswerPool([second, first]).battles == (Battle(first, second),)
 
 
 def test_invalid_battles_are_refused() -> None:
@@ -141,19 +147,19 @@ def test_invalid_battles_are_refused() -> None:
 def test_a_failed_request_is_in_no_battle_and_is_counted() -> None:
     failed = answer("b", "")
     failed = replace(failed, response=replace(failed.response, no_answer="HTTP 500"))
-    found = AnswerPool([answer("a", "One."), failed, answer("c", "")])
-    assert found.n_failed == 1
-    assert [item.systems for item in found.battles] == [("a", "c")]
+    answers = AnswerPool([answer("a", "One."), failed, answer("c", "")])
+    assert answers.n_failed == 1
+    assert [battle.systems for battle in answers.battles] == [("a", "c")]
 
 
 def test_answers_are_read_from_results_together_with_the_reference(tmp_path: Path) -> None:
     save(tmp_path, "one", day=1)
     save(tmp_path, "two", day=2)
-    found = read_answers([tmp_path], with_reference=True)
-    assert found.systems == ("one", "reference", "two")
-    item = found.items[0]
-    assert set(found.answers_to(item)) == {"one", "reference", "two"}
-    assert found.answers_to(item)["reference"].response.text == found.answers_to(item)["one"].response.task.target
+    answers = read_answers([tmp_path], with_reference=True)
+    assert answers.systems == ("one", "reference", "two")
+    item = answers.items[0]
+    assert set(answers.answers_to(item)) == {"one", "reference", "two"}
+    assert answers.answers_to(item)["reference"].response.text == answers.answers_to(item)["one"].response.task.target
 
 
 def test_a_system_is_named_with_its_run_and_other_settings_are_omitted(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_a_system_is_named_with_its_run_and_other_settings_are_omitted(tmp_path:
     for day, model in ((3, "one"), (4, "two")):
         save(tmp_path, model, day=day, setting="full_rag")
     assert read_answers([tmp_path], setting="reference").systems == ("one", "one (run bm25)")
-    assert {item[1] for item in read_answers([tmp_path]).items} == {"reference", "full_rag"}
+    assert {key[1] for key in read_answers([tmp_path]).items} == {"reference", "full_rag"}
 
 
 def test_votes_are_read_back_from_a_file_and_invalid_votes_named_by_line(tmp_path: Path) -> None:
@@ -213,22 +219,22 @@ def many(n: int, systems: tuple[str, ...] = ("good", "poor"), text: str = "{syst
 
 def test_a_clear_winner_needs_only_a_part_of_the_battles() -> None:
     client = ScriptedClient(preferring("good says"))
-    race, found = race_battles(many(80), asking(client))
+    race, judged = race_battles(many(80), asking(client))
     assert race.conclusion("win rate") == "good is better than poor in win rate"
-    assert found.n_battles < 20
-    assert found.n_battles + found.n_left == 80
-    assert len(client.asked) == 2 * found.n_battles
+    assert judged.n_battles < 20
+    assert judged.n_battles + judged.n_left == 80
+    assert len(client.asked) == 2 * judged.n_battles
 
 
 def test_the_best_of_three_is_found_and_beaten_systems_stop() -> None:
     def reply(prompt: str, _: int) -> str:
         shown = [prompt.split(f"reply of assistant {letter}")[1].split("end]", maxsplit=1)[0] for letter in "AB"]
-        ranks = [next(place for place, name in enumerate(SYSTEMS) if f"{name} says" in text) for text in shown]
+        ranks = [next(index for index, name in enumerate(SYSTEMS) if f"{name} says" in text) for text in shown]
         return f"Verdict {code_in(prompt)}: {'A' if ranks[0] < ranks[1] else 'B'}"
 
-    race, found = race_battles(many(120, SYSTEMS), asking(ScriptedClient(reply)))
+    race, judged = race_battles(many(120, SYSTEMS), asking(ScriptedClient(reply)))
     assert race.conclusion("win rate") == "good is better than each of the others in win rate"
-    assert found.n_battles < 120
+    assert judged.n_battles < 120
 
 
 def test_equal_answers_count_half_to_both_in_a_win_rate() -> None:
@@ -241,27 +247,29 @@ def test_equal_answers_count_half_to_both_in_a_win_rate() -> None:
     race_battles(
         twins,
         asking(ScriptedClient(preferring("good says"))),
-        after_wave=lambda race: looked.append({(one.first, one.second): one.difference.value for one in race.looks}),
+        after_wave=lambda race: looked.append(
+            {(look.first, look.second): look.difference.value for look in race.looks}
+        ),
     )
     assert looked[0] == {("good", "its twin"): 0, ("good", "worse"): -0.75, ("its twin", "worse"): -0.75}
 
 
 def test_a_judge_that_always_names_the_first_decides_nothing() -> None:
-    race, found = race_battles(many(120), asking(ScriptedClient(preferring("nobody"))))
+    race, judged = race_battles(many(120), asking(ScriptedClient(preferring("nobody"))))
     assert race.conclusion("win rate").startswith("cannot decide which of good and poor is better in win rate: every")
-    assert found.n_battles < 120
+    assert judged.n_battles < 120
 
 
 def test_an_undecidable_race_sends_no_request() -> None:
     client = ScriptedClient(preferring("good says"))
-    for there, text in ((many(12), "6 conversations"), (many(60, text="The same."), "have the same text")):
+    for answers, text in ((many(12), "6 conversations"), (many(60, text="The same."), "have the same text")):
         with pytest.raises(ConfigurationError, match=text):
-            race_battles(there, asking(client))
+            race_battles(answers, asking(client))
     assert not client.asked
 
 
 def test_a_race_whose_judge_gives_no_verdicts_ends_without_a_decision() -> None:
-    race, found = race_battles(many(80), asking(ScriptedClient(lambda *_: "I would rather not.")))
+    race, judged = race_battles(many(80), asking(ScriptedClient(lambda *_: "I would rather not.")))
     assert race.verdict is None
     with pytest.raises(JudgeError):
-        found.require_coverage()
+        judged.require_coverage()

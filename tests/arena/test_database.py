@@ -98,11 +98,11 @@ def used(path: Path) -> bytes:
 
 
 def test_a_damaged_file_is_read_or_refused_with_one_error(tmp_path: Path) -> None:
-    whole = used(tmp_path / "arena.sqlite")
+    content = used(tmp_path / "arena.sqlite")
     chance = random.Random(1)
     path, refusals = tmp_path / "damaged.sqlite", list[str]()
     for _ in range(200):
-        damaged = bytearray(whole)
+        damaged = bytearray(content)
         for _ in range(chance.choice((3, 30, 300, 3000))):
             damaged[chance.randrange(100, len(damaged))] = chance.randrange(256)
         path.write_bytes(damaged)

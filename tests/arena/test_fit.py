@@ -39,13 +39,13 @@ def unlikelihood(votes: list[tuple[str, str, float]], systems: Sequence[str], po
 @settings(max_examples=25, deadline=None)
 def test_no_optimiser_finds_a_likelier_point(made: Tournament) -> None:
     votes, _ = made
-    found = fit(votes)
-    assume(found.systems and not found.unrated)
-    assume(np.abs(found.strengths).max() < 8)
-    log_tie = -50.0 if found.log_tie is None else found.log_tie
-    own = unlikelihood(votes, found.systems, np.append(found.strengths, log_tie))
-    start = np.append(np.zeros(len(found.systems)), log_tie)
-    best = optimize.minimize(lambda point: unlikelihood(votes, found.systems, point), start, method="L-BFGS-B")
+    fitted = fit(votes)
+    assume(fitted.systems and not fitted.unrated)
+    assume(np.abs(fitted.strengths).max() < 8)
+    log_tie = -50.0 if fitted.log_tie is None else fitted.log_tie
+    own = unlikelihood(votes, fitted.systems, np.append(fitted.strengths, log_tie))
+    start = np.append(np.zeros(len(fitted.systems)), log_tie)
+    best = optimize.minimize(lambda point: unlikelihood(votes, fitted.systems, point), start, method="L-BFGS-B")
     assert own <= best.fun + 1e-6
     assert own == pytest.approx(best.fun, abs=1e-2)
 
@@ -54,15 +54,15 @@ def test_no_optimiser_finds_a_likelier_point(made: Tournament) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_strengths_equal_those_of_evalica(nu: float, seed: int) -> None:
     votes, _ = tournament([-1.0, -0.3, 0.0, 0.4, 0.9], nu=nu, n_conversations=1, n_votes=300, seed=seed)
-    found = fit(votes)
+    fitted = fit(votes)
     names = {1.0: evalica.Winner.X, 0.0: evalica.Winner.Y, 0.5: evalica.Winner.Draw}
     firsts, seconds, shares = zip(*votes, strict=True)
     rate = evalica.newman if nu else evalica.bradley_terry
     theirs = rate(firsts, seconds, [names[share] for share in shares], tolerance=1e-13, limit=100_000)
     logs = np.log(theirs.scores).sort_index()
-    assert found.strengths == pytest.approx((logs - logs.mean()).to_numpy(), abs=1e-6)
-    if found.log_tie is not None:
-        assert found.log_tie == pytest.approx(np.log(2 * theirs.v), abs=1e-6)
+    assert fitted.strengths == pytest.approx((logs - logs.mean()).to_numpy(), abs=1e-6)
+    if fitted.log_tie is not None:
+        assert fitted.log_tie == pytest.approx(np.log(2 * theirs.v), abs=1e-6)
 
 
 @given(tournaments(), st.randoms())
@@ -77,44 +77,44 @@ def test_the_order_of_votes_and_sides_does_not_matter(made: Tournament, chance: 
 
 def test_each_vote_moves_a_strength_by_its_influence() -> None:
     votes, _ = tournament([0.0, 0.5, -0.5], nu=0.4, n_conversations=1, n_votes=400, seed=3)
-    found = fit(votes)
-    assert found.influence.sum(axis=0) == pytest.approx(0, abs=1e-8)
+    fitted = fit(votes)
+    assert fitted.influence.sum(axis=0) == pytest.approx(0, abs=1e-8)
     without = fit(votes[1:])
-    assert without.strengths - found.strengths == pytest.approx(-found.influence[0], abs=2e-4)
+    assert without.strengths - fitted.strengths == pytest.approx(-fitted.influence[0], abs=2e-4)
 
 
 def test_a_covariate_removes_its_effect() -> None:
     votes, _ = tournament([0.0, 0.0], nu=0.0, n_conversations=1, n_votes=600, seed=1)
     lengths = np.array([1.0 if share == 1 else -1.0 for *_, share in votes])
     lengths[::3] *= -1  # longer answers win two of three votes
-    found = fit(votes, lengths)
-    assert found.slope == pytest.approx(np.log(2), abs=0.1)
+    fitted = fit(votes, lengths)
+    assert fitted.slope == pytest.approx(np.log(2), abs=0.1)
 
 
 def test_an_undefeated_system_has_no_rating_and_the_others_do() -> None:
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
-    found = fit([*circle, ("best", "a", 1.0), ("worst", "b", 0.0), ("x", "y", 1.0)])
-    assert found.systems == ("a", "b", "c")
-    assert found.strengths == pytest.approx(0, abs=1e-9)
-    assert found.unrated["best"] == "won every battle: no finite rating"
-    assert found.unrated["worst"] == "lost every battle: no finite rating"
-    assert set(found.unrated) == {"best", "worst", "x", "y"}
+    fitted = fit([*circle, ("best", "a", 1.0), ("worst", "b", 0.0), ("x", "y", 1.0)])
+    assert fitted.systems == ("a", "b", "c")
+    assert fitted.strengths == pytest.approx(0, abs=1e-9)
+    assert fitted.unrated["best"] == "won every battle: no finite rating"
+    assert fitted.unrated["worst"] == "lost every battle: no finite rating"
+    assert set(fitted.unrated) == {"best", "worst", "x", "y"}
 
 
 def test_wins_outside_the_rated_group_are_reported() -> None:
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
-    found = fit([*circle, *[("w", "a", 0.0)] * 27, *[("w", "z", 1.0)] * 23])
-    assert found.unrated["w"] == "lost every battle against rated systems: no finite rating"
-    assert found.unrated["z"] == "lost every battle: no finite rating"
+    fitted = fit([*circle, *[("w", "a", 0.0)] * 27, *[("w", "z", 1.0)] * 23])
+    assert fitted.unrated["w"] == "lost every battle against rated systems: no finite rating"
+    assert fitted.unrated["z"] == "lost every battle: no finite rating"
 
 
 def test_a_system_that_only_lost_to_some_and_won_against_others_is_in_no_cycle() -> None:
     """`w` never lost to the rated systems and drew with none of them: it ranks above them through `v`."""
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
-    found = fit([*circle, ("a", "w", 0.0), ("w", "v", 0.0), ("v", "w", 0.0), ("u", "v", 1.0), ("u", "x", 0.0)])
-    assert found.systems == ("a", "b", "c")
-    assert found.unrated["w"] == "won every battle against rated systems: no finite rating"
-    assert found.unrated["v"] == found.unrated["u"] == "no cycle of wins or ties with rated systems"
+    fitted = fit([*circle, ("a", "w", 0.0), ("w", "v", 0.0), ("v", "w", 0.0), ("u", "v", 1.0), ("u", "x", 0.0)])
+    assert fitted.systems == ("a", "b", "c")
+    assert fitted.unrated["w"] == "won every battle against rated systems: no finite rating"
+    assert fitted.unrated["v"] == fitted.unrated["u"] == "no cycle of wins or ties with rated systems"
 
 
 def test_the_cycle_with_more_votes_is_rated() -> None:
@@ -132,6 +132,6 @@ def test_only_ties_and_no_votes() -> None:
 
 def test_a_likelihood_without_maximum_gives_no_number() -> None:
     # A cycle of wins and ties whose strengths can grow without limit: a and c far apart, b between them.
-    found = fit([("a", "c", 1.0), ("a", "b", 0.5), ("b", "c", 0.5)])
-    assert found.systems == ()
-    assert "no finite rating" in found.unrated["a"]
+    fitted = fit([("a", "c", 1.0), ("a", "b", 0.5), ("b", "c", 0.5)])
+    assert fitted.systems == ()
+    assert "no finite rating" in fitted.unrated["a"]

@@ -45,7 +45,7 @@ def rated(
     form = {
         "ratings": {system: dict.fromkeys(FANC, value) for system, value in ratings.items()},
         "preferences": preferences,
-        "versions": {system: found.version for system, found in pool().answers_to(item).items()},
+        "versions": {system: rated_answer.version for system, rated_answer in pool().answers_to(item).items()},
         "seconds": 12.0,
     }
     return RatedForm(rater, item, Form.model_validate(form), 1_700_000_000.0)
@@ -63,15 +63,15 @@ def test_win_rates_count_a_tie_for_both_as_the_official_file_does() -> None:
 
 
 def test_an_incomplete_form_names_the_missing_fields() -> None:
-    fields = {f"rating-{place}-{name}": "4" for place in range(3) for name in FANC}
+    fields = {f"rating-{index}-{name}": "4" for index in range(3) for name in FANC}
     fields |= {"pair-0-1": "tie", "pair-0-2": "first", "pair-1-2": "best"}
     fields["rating-1-naturalness"] = "5"
     with pytest.raises(FormError, match="naturalness of B, B or C"):
         read_form(pool(), ITEM, ["c", "a", "b"], fields, 1.0)
     fields |= {"pair-1-2": "second", "rating-1-naturalness": "2"}
-    found = read_form(pool(), ITEM, ["c", "a", "b"], fields, 1.0)
-    assert found.ratings["a"]["naturalness"] == 2
-    assert found.preferences == [("c", "a", "tie"), ("c", "b", "first"), ("a", "b", "second")]
+    form = read_form(pool(), ITEM, ["c", "a", "b"], fields, 1.0)
+    assert form.ratings["a"]["naturalness"] == 2
+    assert form.preferences == [("c", "a", "tie"), ("c", "b", "first"), ("a", "b", "second")]
 
 
 def test_each_rater_gets_an_individual_order_of_answers() -> None:
@@ -87,11 +87,11 @@ def pool_of_equals(*more: Answer) -> AnswerPool:
 
 
 def test_equal_answers_are_rated_once_and_are_a_tie() -> None:
-    found, item = pool_of_equals(), ITEM
-    orders = {tuple(order_for(found, item, rater, b"secret")) for rater in "klmnopqrs"}
+    answers, item = pool_of_equals(), ITEM
+    orders = {tuple(order_for(answers, item, rater, b"secret")) for rater in "klmnopqrs"}
     assert orders == {("a", "b"), ("b", "a")}
-    fields = {f"rating-{place}-{name}": str(4 - 2 * place) for place in range(2) for name in FANC}
-    form = read_form(found, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
+    fields = {f"rating-{index}-{name}": str(4 - 2 * index) for index in range(2) for name in FANC}
+    form = read_form(answers, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
     assert {system: set(ratings.values()) for system, ratings in form.ratings.items()} == {
         "a": {2},
         "b": {4},
@@ -100,26 +100,26 @@ def test_equal_answers_are_rated_once_and_are_a_tie() -> None:
     assert form.preferences == [("b", "a", "second"), ("b", "twin", "second"), ("a", "twin", "tie")]
     assert win_rates(RatedForm("r", item, form, 0.0)) == {"a": 100, "b": 0, "twin": 100}
     rows = [("r", "\t".join(item), form.model_dump_json(), 1.0)]
-    assert [rated.form for rated in read_forms(found, rows)[0]] == [form]
+    assert [rated.form for rated in read_forms(answers, rows)[0]] == [form]
 
 
 def test_equal_texts_with_other_passages_are_rated_separately_and_not_compared() -> None:
     made = answer("other", "It runs from April.", conversation="c1")
     moved = replace(made, response=replace(made.response, passages=made.response.passages[:1]))
-    found, item = pool_of_equals(moved), ITEM
-    systems = sorted(order_for(found, item, "k", b"secret"))
+    answers, item = pool_of_equals(moved), ITEM
+    systems = sorted(order_for(answers, item, "k", b"secret"))
     assert systems == ["a", "b", "other"]
-    assert compared_pairs(found, item, systems) == [(0, 1), (1, 2)]
+    assert compared_pairs(answers, item, systems) == [(0, 1), (1, 2)]
 
 
 def test_agreement_counts_an_answer_of_two_systems_once() -> None:
-    found, item = pool_of_equals(), ITEM
+    answers, item = pool_of_equals(), ITEM
     forms = []
     for rater, first in (("r1", "4"), ("r2", "4"), ("r3", "1")):
-        fields = {f"rating-{place}-{name}": first if place else "3" for place in range(2) for name in FANC}
-        form = read_form(found, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
+        fields = {f"rating-{index}-{name}": first if index else "3" for index in range(2) for name in FANC}
+        form = read_form(answers, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
         forms.append(RatedForm(rater, item, form, 0.0))
-    (section,) = form_sections(found, forms)
+    (section,) = form_sections(answers, forms)
     assert [row[0] for row in section.tables[0].rows] == ["a", "b", "twin"]
     assert {row[-1] for row in section.tables[1].rows} == {2}
 
@@ -140,10 +140,10 @@ def test_equal_texts_are_not_rated_twice(tmp_path: Path) -> None:
 
 def test_a_mean_is_over_tasks_of_the_medians_of_raters() -> None:
     """A single dissenting rater does not change the value. With two, it is in the middle."""
-    other = ("mtrag (sample)", "full_rag", "c2<::>2")
+    second_item = ("mtrag (sample)", "full_rag", "c2<::>2")
     forms = [
         rated(rater, {"a": value, "b": 3, "c": 3}, three("tie", "tie", "tie"), item)
-        for item, values in ((ITEM, (1, 1, 4)), (other, (2, 3)))
+        for item, values in ((ITEM, (1, 1, 4)), (second_item, (2, 3)))
         for rater, value in zip("xyz", values, strict=False)
     ]
     table = form_sections(pool(), forms)[0].tables[0]
@@ -168,10 +168,10 @@ def test_agreement_follows_the_appendix_of_the_paper() -> None:
 
 
 def test_calibrate_reads_the_file_of_forms(tmp_path: Path) -> None:
-    other = ("mtrag (sample)", "full_rag", "c2<::>2")
+    second_item = ("mtrag (sample)", "full_rag", "c2<::>2")
     forms = [
         rated(f"r{n}", {"a": 4, "b": 3, "c": 1 + n}, three("first", "first", "tie"), item)
-        for item in (ITEM, other)
+        for item in (ITEM, second_item)
         for n in (0, 1, 2)
     ]
     path = write_human_evaluation(tmp_path, pool(), forms)
@@ -189,19 +189,19 @@ def test_calibrate_reads_the_file_of_forms(tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["models"][0]["model_id"] == "a"
 
 
-def about(found: AnswerPool) -> list[RatedForm]:
+def about(answers: AnswerPool) -> list[RatedForm]:
     """Return equal forms of one rater for each item."""
     forms = []
-    for item in found.items:
-        systems = order_for(found, item, "r", b"secret")
-        fields = {f"rating-{place}-{name}": "3" for place in range(len(systems)) for name in FANC}
-        fields |= {f"pair-{one}-{other}": "tie" for one, other in compared_pairs(found, item, systems)}
-        forms.append(RatedForm("r", item, read_form(found, item, systems, fields, 1.0), 1.0))
+    for item in answers.items:
+        systems = order_for(answers, item, "r", b"secret")
+        fields = {f"rating-{index}-{name}": "3" for index in range(len(systems)) for name in FANC}
+        fields |= {f"pair-{first}-{second}": "tie" for first, second in compared_pairs(answers, item, systems)}
+        forms.append(RatedForm("r", item, read_form(answers, item, systems, fields, 1.0), 1.0))
     return forms
 
 
-def changed(found: Answer, **task: Any) -> Answer:
-    return replace(found, response=replace(found.response, task=replace(found.response.task, **task)))
+def changed(original: Answer, **task: Any) -> Answer:
+    return replace(original, response=replace(original.response, task=replace(original.response.task, **task)))
 
 
 TWO = tuple(answer(name, f"{name} says so.", conversation="c1") for name in ("a", "b"))
@@ -224,9 +224,9 @@ TWO = tuple(answer(name, f"{name} says so.", conversation="c1") for name in ("a"
 def test_a_file_contains_one_setting_of_mtrags_corpora(
     tmp_path: Path, answers: tuple[Answer, ...], expected: str
 ) -> None:
-    found = AnswerPool(answers or TWO)
+    pool_of_answers = AnswerPool(answers or TWO)
     with pytest.raises(ConfigurationError, match=re.escape(expected)):
-        write_human_evaluation(tmp_path, found, about(found) if answers else [])
+        write_human_evaluation(tmp_path, pool_of_answers, about(pool_of_answers) if answers else [])
     assert not list(tmp_path.iterdir())
 
 
@@ -244,23 +244,28 @@ def test_the_file_contains_refusals_and_only_scores_common_to_all_answers(tmp_pa
         for conversation, label in labels.items()
         for name in ("a", "b")
     ]
-    found = AnswerPool(answers)
-    write_human_evaluation(tmp_path, found, about(found))
+    pool_of_answers = AnswerPool(answers)
+    write_human_evaluation(tmp_path, pool_of_answers, about(pool_of_answers))
     rated_answers = load_human_evaluation(tmp_path)
-    right = {(one.response.task.conversation_id, one.model_id): one.idk_is_right for one in rated_answers}
+    right = {
+        (rated_answer.response.task.conversation_id, rated_answer.model_id): rated_answer.idk_is_right
+        for rated_answer in rated_answers
+    }
     assert right == {
         **{("c1", "a"): True, ("c1", "b"): False, ("c2", "a"): False, ("c2", "b"): True},
         **{("c3", "a"): True, ("c3", "b"): True},
     }
-    assert all(one.metrics == {"rl_f": 0.5} for one in rated_answers)
-    assert [one.response.task.answerability for one in rated_answers[::2]] == list(labels.values())
+    assert all(rated_answer.metrics == {"rl_f": 0.5} for rated_answer in rated_answers)
+    assert [rated_answer.response.task.answerability for rated_answer in rated_answers[::2]] == list(labels.values())
 
 
 def test_the_file_has_the_official_layout(tmp_path: Path, mtrag_root: Path) -> None:
     """Other tools read the same names: rater, type of values, range, and filters."""
-    scored = [replace(one, scores={"rl_f": 0.5, "rb_alg": 0.25, "rb_llm": 1.0}) for one in TWO]
-    found = AnswerPool(scored)
-    content = json.loads(write_human_evaluation(tmp_path, found, about(found)).read_text(encoding="utf-8"))
+    scored = [replace(scored_answer, scores={"rl_f": 0.5, "rb_alg": 0.25, "rb_llm": 1.0}) for scored_answer in TWO]
+    pool_of_answers = AnswerPool(scored)
+    content = json.loads(
+        write_human_evaluation(tmp_path, pool_of_answers, about(pool_of_answers)).read_text(encoding="utf-8")
+    )
     official = json.loads((mtrag_root / HUMAN_EVALUATION_FILE).read_text(encoding="utf-8"))
     assert content.keys() == official.keys()
     assert content["filters"] == official["filters"]
@@ -282,8 +287,8 @@ def test_the_file_has_the_official_layout(tmp_path: Path, mtrag_root: Path) -> N
 
 @pytest.mark.parametrize(("n", "expected"), [(9, "Conversations: 9, fewer than 10"), (10, "Intervals over conv")])
 def test_the_note_states_if_intervals_exist(n: int, expected: str) -> None:
-    found = small_pool("a", "b", n=n)
-    assert expected in form_sections(found, about(found))[0].tables[0].note
+    answers = small_pool("a", "b", n=n)
+    assert expected in form_sections(answers, about(answers))[0].tables[0].note
 
 
 def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
@@ -296,10 +301,10 @@ def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
                 if "All done" in page.text:
                     break
                 assert not re.search(r">\s*(a|b|c)\s*<", page.text)
-                found = re.search(r'name="item" value="([^"]+)"', page.text)
-                assert found
-                fields = {f"rating-{place}-{name}": "3" for place in range(3) for name in FANC}
-                fields |= {"item": found[1].replace("&lt;", "<").replace("&gt;", ">"), "form_token": page.form_token}
+                match = re.search(r'name="item" value="([^"]+)"', page.text)
+                assert match
+                fields = {f"rating-{index}-{name}": "3" for index in range(3) for name in FANC}
+                fields |= {"item": match[1].replace("&lt;", "<").replace("&gt;", ">"), "form_token": page.form_token}
                 incomplete = visitor.post("/forms", **fields)
                 assert incomplete.status == 422
                 assert "not answered: A or B, A or C, B or C" in incomplete.text

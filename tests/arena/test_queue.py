@@ -47,9 +47,9 @@ def store(tmp_path: Path) -> Iterator[VoteStore]:
 
 
 def given(queue: Queue, rater: str) -> Assignment:
-    found = queue.next_for(rater)
-    assert found
-    return found
+    assignment = queue.next_for(rater)
+    assert assignment
+    return assignment
 
 
 def voted(queue: Queue, assignment: Assignment, preference: Any = "first") -> Vote:
@@ -109,16 +109,16 @@ def test_a_long_running_queue_agrees_with_the_database(tmp_path: Path, clock: Cl
                 queue.undo(rater)
             elif step == "choose":
                 queue.assign(rater, chance.choice(ids), "side_by_side")
-            elif step != "wait" and (found := queue.next_for(rater)):
+            elif step != "wait" and (assignment := queue.next_for(rater)):
                 if step == "vote":
-                    voted(queue, found)
+                    voted(queue, assignment)
                 elif step == "skip":
-                    queue.skip(found)
+                    queue.skip(assignment)
                 elif step == "look":
-                    queue.renew(found.assignment_id, rater)
+                    queue.renew(assignment.assignment_id, rater)
         fresh = Queue(stores[0], ids, 2, lease_seconds=60)
-        for one in raters:
-            assert [asked.progress_of(one) for asked in queues] == [fresh.progress_of(one)] * 2
+        for each_rater in raters:
+            assert [running.progress_of(each_rater) for running in queues] == [fresh.progress_of(each_rater)] * 2
     raters_of = Counter(vote.battle_id for vote in stores[0].votes())
     assert max(raters_of.values()) == 2
     for store in stores:
@@ -182,13 +182,13 @@ def test_started_pairs_come_before_new_pairs(store: VoteStore) -> None:
 def test_an_abandoned_pair_goes_to_other_raters_after_its_lease(store: VoteStore, clock: Clock) -> None:
     queue = Queue(store, IDS, 1, lease_seconds=60)
     left = [given(queue, name) for name in ("ann", "bob", "cem")]
-    assert {one.battle_id for one in left} == set(IDS)
+    assert {assignment.battle_id for assignment in left} == set(IDS)
     assert queue.next_for("dan") is None
     assert queue.progress_of("dan").n_left == 0
     clock.now += 61
     assert queue.progress_of("dan").n_left == 3
     taken = given(queue, "dan")
-    late = next(one for one in left if one.battle_id == taken.battle_id)
+    late = next(assignment for assignment in left if assignment.battle_id == taken.battle_id)
     for late_step in (lambda: voted(queue, late), lambda: queue.renew(late.assignment_id, late.rater)):
         with pytest.raises(VoteRefusedError, match="enough other raters"):
             late_step()
@@ -247,8 +247,8 @@ def test_all_events_can_be_read(store: VoteStore, clock: Clock) -> None:
     queue.note_names("ann", ["three"])
     identified = {"time", "event", "rater", "battle_id", "assignment_id", "view", "vote_id"}
     assert all(identified <= event.keys() <= identified | {"preference", "reason"} for event in store.events())
-    found = [(event["event"], event["battle_id"], event.get("preference"), event["view"]) for event in store.events()]
-    assert found == [
+    events = [(event["event"], event["battle_id"], event.get("preference"), event["view"]) for event in store.events()]
+    assert events == [
         ("given", "one", None, "blinded"),
         ("voted", "one", "first", "blinded"),
         ("names_shown", "one", None, "blinded"),
@@ -301,7 +301,7 @@ def test_an_invitation_admits_one_rater_until_the_next_invitation(store: VoteSto
     rater, token = store.invite("  Ann\n Lee ")
     assert rater == "Ann Lee"
     assert store.invited(token) == "Ann Lee"
-    assert [store.invited(other) for other in ("", token[:-1], token.lower() + "x")] == [None, None, None]
+    assert [store.invited(wrong_token) for wrong_token in ("", token[:-1], token.lower() + "x")] == [None, None, None]
     _, newer = store.invite("Ann Lee")
     assert store.invited(token) is None
     assert store.invited(newer) == "Ann Lee"

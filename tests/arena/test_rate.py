@@ -23,18 +23,18 @@ def votes_of(strengths: Sequence[float], *, nu: float = 0.3, n: int = 40, seed: 
     drawn, conversations = tournament(strengths, nu=nu, n_conversations=n, n_votes=6, seed=seed)
     named = {1.0: "first", 0.0: "second", 0.5: "tie"}
     return [
-        vote(one, other, named[share], conversation_id=conversation, battle_id=f"b{number}", vote_id=f"v{number}")
-        for number, ((one, other, share), conversation) in enumerate(zip(drawn, conversations, strict=True))
+        vote(first, second, named[share], conversation_id=conversation, battle_id=f"b{number}", vote_id=f"v{number}")
+        for number, ((first, second, share), conversation) in enumerate(zip(drawn, conversations, strict=True))
     ]
 
 
 def test_ratings_come_best_first_with_intervals_around_them() -> None:
-    found = rate(votes_of([-1.0, 0.0, 1.0]))
-    assert [item.system for item in found.systems] == ["s2", "s1", "s0"]
-    for item in found.systems:
-        assert item.rating.low < item.rating.value < item.rating.high  # type: ignore[operator]
-        assert item.elo.low < item.elo.rating < item.elo.high
-    mean = sum(item.rating.value for item in found.systems if item.rating and item.rating.value) / 3
+    ratings = rate(votes_of([-1.0, 0.0, 1.0]))
+    assert [rating.system for rating in ratings.systems] == ["s2", "s1", "s0"]
+    for rating in ratings.systems:
+        assert rating.rating.low < rating.rating.value < rating.rating.high  # type: ignore[operator]
+        assert rating.elo.low < rating.elo.rating < rating.elo.high
+    mean = sum(rating.rating.value for rating in ratings.systems if rating.rating and rating.rating.value) / 3
     assert mean == pytest.approx(1000)
 
 
@@ -44,23 +44,27 @@ def test_the_intervals_cover_the_true_strengths() -> None:
     columns = []
     for seed in range(60):
         votes, conversations = tournament(true, nu=0.3, n_conversations=25, n_votes=6, spread=0.3, seed=seed)
-        found = fit(votes)
-        assert found.systems == ("s0", "s1", "s2")
-        columns += [cluster(found.pseudo_values(place).tolist(), conversations) for place in range(3)]
-    ends = [(item.low, item.high) for item in estimate_means(columns) if item.low is not None and item.high is not None]
+        fitted = fit(votes)
+        assert fitted.systems == ("s0", "s1", "s2")
+        columns += [cluster(fitted.pseudo_values(index).tolist(), conversations) for index in range(3)]
+    ends = [
+        (estimate.low, estimate.high)
+        for estimate in estimate_means(columns)
+        if estimate.low is not None and estimate.high is not None
+    ]
     hits = [low <= strength <= high for (low, high), strength in zip(ends, true * 60, strict=True)]
     assert 0.91 <= sum(hits) / len(hits) <= 0.99
 
 
 def test_pairs_carry_holms_correction() -> None:
-    found = rate(votes_of([-0.3, 0.0, 0.6]))
-    assert [(pair.first, pair.second) for pair in found.pairs] == [("s0", "s1"), ("s0", "s2"), ("s1", "s2")]
-    p_values = [pair.p for pair in found.pairs]
-    assert [pair.adjusted_p for pair in found.pairs] == holm(p_values)
-    least = min(found.pairs, key=lambda pair: pair.p or 1.0)
+    ratings = rate(votes_of([-0.3, 0.0, 0.6]))
+    assert [(pair.first, pair.second) for pair in ratings.pairs] == [("s0", "s1"), ("s0", "s2"), ("s1", "s2")]
+    p_values = [pair.p for pair in ratings.pairs]
+    assert [pair.adjusted_p for pair in ratings.pairs] == holm(p_values)
+    least = min(ratings.pairs, key=lambda pair: pair.p or 1.0)
     assert least.p < 0.3
     assert least.adjusted_p == pytest.approx(3 * least.p)
-    assert found.pairs[1].share.value < 0.5  # type: ignore[operator]
+    assert ratings.pairs[1].share.value < 0.5  # type: ignore[operator]
 
 
 def counted(votes: Sequence[Vote]) -> dict[str, Table]:
@@ -97,8 +101,10 @@ def test_length_and_refusals_on_eight_conversations_give_no_points_and_a_count()
     lengths = [(90, 20), (30, 60), (70, 20), (80, 10), (20, 90), (60, 50), (75, 30), (10, 60)]
     choices = ["first", "second", "first", "first", "second", "first", "first", "first"]
     votes = [
-        item.model_copy(update={"first": side("a", one, refuses=True), "second": side("b", other)})
-        for item, (one, other) in zip(apart(choices), lengths, strict=True)
+        plain_vote.model_copy(
+            update={"first": side("a", first_length, refuses=True), "second": side("b", second_length)}
+        )
+        for plain_vote, (first_length, second_length) in zip(apart(choices), lengths, strict=True)
     ]
     assert counted(votes)["Length and refusals"].rows == (
         ("share won by the answer that refuses, no label", "6 of 8", 8),
@@ -107,7 +113,9 @@ def test_length_and_refusals_on_eight_conversations_give_no_points_and_a_count()
 
 def test_many_votes_on_nine_conversations_count_as_nine_conversations() -> None:
     votes = [
-        item.model_copy(update={"vote_id": f"{item.vote_id} {n}"}) for n in range(20) for item in apart(["first"] * 9)
+        plain_vote.model_copy(update={"vote_id": f"{plain_vote.vote_id} {n}"})
+        for n in range(20)
+        for plain_vote in apart(["first"] * 9)
     ]
     votes += apart(["second"] * 9)
     assert rate(votes).systems[0].rating is None
@@ -118,46 +126,48 @@ def test_ten_conversations_give_a_rating_without_caution() -> None:
     tables = counted(apart(["first"] * 6 + ["second"] * 4))
     assert "fewer than 10" not in tables["Ratings"].note
     assert "[" in str(tables["Ratings"].rows[0][1])
-    found = rate(apart(["first"] * 6 + ["second"] * 4)).systems[0]
-    assert found.rating is not None
-    assert found.elo is not None
-    assert found.reason == ""
+    rating = rate(apart(["first"] * 6 + ["second"] * 4)).systems[0]
+    assert rating.rating is not None
+    assert rating.elo is not None
+    assert rating.reason == ""
 
 
 def test_a_system_on_few_conversations_is_unrated_while_others_are_rated() -> None:
     """It has nine conversations, while all votes cover forty."""
     few = apart(["first", "second", "tie"] * 3, ("new", "s0"))
-    found = {item.system: item for item in rate([*votes_of([0.0, 0.5]), *few]).systems}
-    assert found["s1"].rating is not None
-    assert found["new"].rating is None
-    assert found["new"].controlled is None
-    assert found["new"].elo is None
-    assert found["new"].reason == "votes on fewer than 10 conversations"
+    ratings = {rating.system: rating for rating in rate([*votes_of([0.0, 0.5]), *few]).systems}
+    assert ratings["s1"].rating is not None
+    assert ratings["new"].rating is None
+    assert ratings["new"].controlled is None
+    assert ratings["new"].elo is None
+    assert ratings["new"].reason == "votes on fewer than 10 conversations"
 
 
 def test_elo_without_variation_is_omitted() -> None:
     """Ten votes for one system: every resample is equal and contains no information about the next vote."""
-    found = rate(apart(["first"] * 10)).systems[0]
-    assert found.elo is None
-    assert found.reason == "won every battle: no finite rating"
+    rating = rate(apart(["first"] * 10)).systems[0]
+    assert rating.elo is None
+    assert rating.reason == "won every battle: no finite rating"
     assert counted(apart(["first"] * 10))["Ratings"].rows[0][3:5] == ("-", "10 of 10")
 
 
 def test_won_lost_tied_and_both_bad_sum_to_the_votes() -> None:
     votes = apart(["first"] * 4 + ["second"] * 3 + ["tie"] * 2 + ["both_bad"] * 5)
     votes += apart(["both_bad"] * 6, ("c", "d"))
-    found = {item.system: item for item in rate(votes).systems}
-    assert (found["a"].n_wins, found["a"].n_losses, found["a"].n_ties, found["a"].n_both_bad) == (4, 3, 2, 5)
-    assert (found["b"].n_wins, found["b"].n_losses, found["b"].n_ties, found["b"].n_both_bad) == (3, 4, 2, 5)
-    assert found["c"].n_both_bad == 6
+    ratings = {rating.system: rating for rating in rate(votes).systems}
+    assert (ratings["a"].n_wins, ratings["a"].n_losses, ratings["a"].n_ties, ratings["a"].n_both_bad) == (4, 3, 2, 5)
+    assert (ratings["b"].n_wins, ratings["b"].n_losses, ratings["b"].n_ties, ratings["b"].n_both_bad) == (3, 4, 2, 5)
+    assert ratings["c"].n_both_bad == 6
     for row in counted(votes)["Ratings"].rows:
         assert row[5] == sum(cell for cell in row[6:] if isinstance(cell, int))
 
 
 def test_a_win_rate_counts_a_tie_half() -> None:
-    found = {item.system: item.win_rate for item in rate(apart(["first"] * 6 + ["tie"] * 2 + ["second"] * 4)).systems}
-    assert found["a"].value == pytest.approx(7 / 12)
-    assert found["b"].value == pytest.approx(5 / 12)
+    win_rates = {
+        rating.system: rating.win_rate for rating in rate(apart(["first"] * 6 + ["tie"] * 2 + ["second"] * 4)).systems
+    }
+    assert win_rates["a"].value == pytest.approx(7 / 12)
+    assert win_rates["b"].value == pytest.approx(5 / 12)
 
 
 def test_length_alone_makes_no_difference_at_equal_length() -> None:
@@ -168,9 +178,9 @@ def test_length_alone_makes_no_difference_at_equal_length() -> None:
         sides = {"first": side("long", 80 if is_longer else 40), "second": side("short", 40 if is_longer else 80)}
         won = "first" if is_longer == longer_wins else "second"
         votes.append(vote("long", "short", won, **sides, conversation_id=f"c{number}", vote_id=f"v{number}"))
-    found = rate(votes)
-    plain, controlled = found.systems[0].rating, found.systems[0].controlled
-    assert found.systems[0].system == "long"
+    ratings = rate(votes)
+    plain, controlled = ratings.systems[0].rating, ratings.systems[0].controlled
+    assert ratings.systems[0].system == "long"
     assert plain.value == pytest.approx(1055, abs=20)
     assert controlled.value == pytest.approx(1000, abs=20)
 
@@ -185,8 +195,8 @@ def test_the_effect_of_length_has_the_right_sign(is_turned: bool, longer_wins: b
         shown = sides[::-1] if is_turned else sides
         winner = max if longer_wins == (number // 2 % 4 > 0) else min
         won = "first" if shown[0] == winner(sides, key=lambda each: each.n_words) else "second"
-        known = {"first": shown[0], "second": shown[1], "conversation_id": f"c{number}", "vote_id": f"v{number}"}
-        votes.append(vote("a", "b", won, **known))
+        fields = {"first": shown[0], "second": shown[1], "conversation_id": f"c{number}", "vote_id": f"v{number}"}
+        votes.append(vote("a", "b", won, **fields))
     (effect,) = rate(votes).effects
     assert (effect.estimate.value > 50) == longer_wins
     assert (effect.estimate.value < -50) != longer_wins
@@ -195,11 +205,11 @@ def test_the_effect_of_length_has_the_right_sign(is_turned: bool, longer_wins: b
 def length_effect(longer: int, shorter: int) -> float:
     """Return the points of an answer that is longer by one standard deviation and wins two of three votes."""
     votes = []
-    for number, item in enumerate(apart(["first"] * 30)):
+    for number, plain_vote in enumerate(apart(["first"] * 30)):
         sides = [side("a", longer), side("b", shorter)] if number % 2 else [side("a", shorter), side("b", longer)]
         long_wins = number % 3 > 0
         winner = "first" if (sides[0].n_words == longer) == long_wins else "second"
-        votes.append(item.model_copy(update={"first": sides[0], "second": sides[1], "preference": winner}))
+        votes.append(plain_vote.model_copy(update={"first": sides[0], "second": sides[1], "preference": winner}))
     (effect,) = rate(votes).effects
     assert effect.estimate.value is not None
     return effect.estimate.value
@@ -215,8 +225,8 @@ def test_length_is_measured_in_standard_deviations_of_its_logarithm() -> None:
 
 
 def test_the_interval_of_a_share_is_between_0_and_1() -> None:
-    found = {item.system: item.win_rate for item in rate(apart(["first"] * 29 + ["second"])).systems}
-    for share in (found["a"], found["b"]):
+    win_rates = {rating.system: rating.win_rate for rating in rate(apart(["first"] * 29 + ["second"])).systems}
+    for share in (win_rates["a"], win_rates["b"]):
         assert 0 <= share.low < share.value < share.high <= 1  # type: ignore[operator]
 
 
@@ -229,12 +239,12 @@ def test_pairs_are_ordered_by_their_distance_from_one_half() -> None:
 @pytest.mark.parametrize("refuser", ["first", "second"])
 def test_refusals_are_grouped_by_answerability(refuser: str) -> None:
     """The answer that refuses loses if the corpus has an answer and wins if not, in either position."""
-    other = "second" if refuser == "first" else "first"
-    sides = {refuser: side("a", refuses=True), other: side("b")}
+    opponent = "second" if refuser == "first" else "first"
+    sides = {refuser: side("a", refuses=True), opponent: side("b")}
     votes = [
-        vote("a", "b", other, **sides, answerability="ANSWERABLE", vote_id="1"),
+        vote("a", "b", opponent, **sides, answerability="ANSWERABLE", vote_id="1"),
         vote("a", "b", refuser, **sides, answerability="UNANSWERABLE", vote_id="2"),
-        vote("a", "b", other, answerability="UNANSWERABLE", vote_id="3"),
+        vote("a", "b", opponent, answerability="UNANSWERABLE", vote_id="3"),
     ]
     effects = {effect.name: effect.estimate for effect in rate(votes).effects}
     assert effects["share won by the answer that refuses, ANSWERABLE"].value == 0
@@ -247,8 +257,8 @@ def test_elo_equals_that_of_evalica(share: float) -> None:
     """All votes are equal, so that their order does not matter."""
     winner = {1.0: evalica.Winner.X, 0.5: evalica.Winner.Draw, 0.0: evalica.Winner.Y}[share]
     theirs = evalica.elo(["a"] * 60, ["b"] * 60, [winner] * 60).scores
-    found = elo([("a", "b", share)] * 60, [f"c{number}" for number in range(60)])
-    assert {system: item.rating for system, item in found.items()} == pytest.approx(dict(theirs), abs=1e-9)
+    ratings = elo([("a", "b", share)] * 60, [f"c{number}" for number in range(60)])
+    assert {system: rating.rating for system, rating in ratings.items()} == pytest.approx(dict(theirs), abs=1e-9)
 
 
 def test_elo_of_even_votes_stays_at_its_initial_value() -> None:
@@ -268,16 +278,16 @@ def test_elos_interval_is_over_conversations() -> None:
 
 def test_people_and_judges_share_only_the_agreement_table() -> None:
     people = [vote("a", "b", "first", battle_id=f"b{n}", vote_id=f"h{n}") for n in range(3)]
-    others = [vote("b", "a", "second", battle_id=f"b{n}", rater="bob", vote_id=f"g{n}") for n in range(2)]
+    votes_of_bob = [vote("b", "a", "second", battle_id=f"b{n}", rater="bob", vote_id=f"g{n}") for n in range(2)]
     judges = [vote("a", "b", "second", battle_id=f"b{n}", rater="m", kind="judge", vote_id=f"j{n}") for n in range(3)]
-    sections = rating_sections([*people, *others, *judges])
+    sections = rating_sections([*people, *votes_of_bob, *judges])
     assert [section.title.partition(": ")[2] for section in sections] == [
         "votes by people",
         "votes by judges",
         "agreement of raters",
     ]
     assert sections[0].provenance["raters"] == "ann, bob"
-    rows = {item.raters: item for item in vote_agreement([*people, *others, *judges])}
+    rows = {agreement.raters: agreement for agreement in vote_agreement([*people, *votes_of_bob, *judges])}
     assert rows["ann and bob"].equal_share == 1.0
     assert rows["ann and bob"].n == 2
     assert rows["people and judges"].equal_share == 0.0
@@ -286,30 +296,42 @@ def test_people_and_judges_share_only_the_agreement_table() -> None:
 @pytest.mark.parametrize(("view", "words"), [("side_by_side", "side by side"), ("revealed", "after the names")])
 def test_votes_with_visible_names_share_no_table_with_blinded_votes(view: str, words: str) -> None:
     blinded = apart(["first"] * 6 + ["second"] * 4)
-    known = [item.model_copy(update={"view": view, "vote_id": f"k{item.vote_id}"}) for item in apart(["second"] * 7)]
-    alone, others = rating_sections([*blinded, *known])
-    assert alone == rating_sections(blinded)[0]
-    assert others.title.endswith("votes by people who knew the systems")
-    assert next(number for name, number in others.provenance.items() if name.startswith(words)) == "7"
-    assert others.tables[0].rows[0][4] == "7 of 7"
+    named_votes = [
+        blinded_vote.model_copy(update={"view": view, "vote_id": f"k{blinded_vote.vote_id}"})
+        for blinded_vote in apart(["second"] * 7)
+    ]
+    blinded_section, named_section = rating_sections([*blinded, *named_votes])
+    assert blinded_section == rating_sections(blinded)[0]
+    assert named_section.title.endswith("votes by people who knew the systems")
+    assert next(number for name, number in named_section.provenance.items() if name.startswith(words)) == "7"
+    assert named_section.tables[0].rows[0][4] == "7 of 7"
 
 
 def test_agreement_uses_blinded_votes() -> None:
     blinded = [vote("a", "b", battle_id="b1", vote_id=name, rater=name) for name in ("ann", "bob")]
-    known = vote("a", "b", "second", battle_id="b1", vote_id="k", rater="cem", view="side_by_side")
-    table = rating_sections([*blinded, known])[-1].tables[0]
+    named_vote = vote("a", "b", "second", battle_id="b1", vote_id="k", rater="cem", view="side_by_side")
+    table = rating_sections([*blinded, named_vote])[-1].tables[0]
     assert {row[0] for row in table.rows} == {"all people", "ann and bob"}
 
 
 def test_people_and_judges_are_compared_by_medians() -> None:
     """Two of three raters for one system are a vote for it. If two raters differ, it is a tie."""
     people = [*opinions("ann", "first", "first"), *opinions("bob", "first", "second"), *opinions("cem", "second")]
-    rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])}
+    rows = {
+        agreement.raters: agreement
+        for agreement in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])
+    }
     assert rows["people and judges"].equal_share == 1.0
     assert rows["people and judges"].n == 2
-    rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "second", "second", kind="judge")])}
+    rows = {
+        agreement.raters: agreement
+        for agreement in vote_agreement([*people, *opinions("m", "second", "second", kind="judge")])
+    }
     assert rows["people and judges"].equal_share == 0.0
-    rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])}
+    rows = {
+        agreement.raters: agreement
+        for agreement in vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])
+    }
     assert rows["people and judges"].equal_share == 0.0
 
 
@@ -318,18 +340,18 @@ def a_tournament_with_a_stranger() -> list[Vote]:
     lengths = [(12, 40), (50, 20), (33, 35), (18, 60), (44, 21), (25, 25), (61, 30), (15, 45), (28, 52), (70, 16)]
     choices = ["first", "second", "tie", "first", "first", "both_bad", "second", "first", "first", "first"]
     votes = [
-        item.model_copy(
+        plain_vote.model_copy(
             update={
-                "first": side("a", one, refuses=place in {2, 3}),
-                "second": side("b", other),
+                "first": side("a", first_length, refuses=index in {2, 3}),
+                "second": side("b", second_length),
                 "answerability": "ANSWERABLE",
             }
         )
-        for place, (item, (one, other)) in enumerate(zip(apart(choices), lengths, strict=True))
+        for index, (plain_vote, (first_length, second_length)) in enumerate(zip(apart(choices), lengths, strict=True))
     ]
     votes += [
-        item.model_copy(update={"rater": "bob", "vote_id": f"{item.vote_id} bob", "preference": "first"})
-        for item in votes[:5]
+        plain_vote.model_copy(update={"rater": "bob", "vote_id": f"{plain_vote.vote_id} bob", "preference": "first"})
+        for plain_vote in votes[:5]
     ]
     return [
         *votes,
@@ -399,7 +421,7 @@ def test_a_preference_belongs_to_a_system_in_either_position() -> None:
 
 
 def test_pairs_of_raters_with_most_common_battles_are_listed() -> None:
-    votes = [item for n in range(7) for item in opinions(f"r{n}", *["first"] * (n + 1))]
+    votes = [opinion for n in range(7) for opinion in opinions(f"r{n}", *["first"] * (n + 1))]
     two = [row for row in vote_agreement(votes) if row.measure == "kappa"]
     assert len(two) == 15
     assert [row.n for row in two] == sorted((row.n for row in two), reverse=True)
@@ -427,8 +449,8 @@ def test_position_bias_is_counted_by_judge() -> None:
         *("judge", "battles", "same in both orders", "always the first", "always the second", "tie in one order"),
     )
     assert table.note == "Only the same preference in both orders is a win; any other result is a tie."
-    other = votes[0].model_copy(update={"rater": "n", "vote_id": "n", "orders": ("second", "second")})
-    table = counted([*votes, other])["Position bias"]
+    vote_of_n = votes[0].model_copy(update={"rater": "n", "vote_id": "n", "orders": ("second", "second")})
+    table = counted([*votes, vote_of_n])["Position bias"]
     assert table.rows == (("m", 4, 1, 1, 1, 1), ("n", 1, 1, 0, 0, 0))
 
 

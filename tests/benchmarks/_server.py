@@ -26,7 +26,7 @@ class FileServer:
     url: str = ""
 
     def ranges(self, path: str) -> list[str | None]:
-        return [asked for name, asked in self.log if name == path]
+        return [requested for name, requested in self.log if name == path]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -46,8 +46,8 @@ class _Handler(BaseHTTPRequestHandler):
             serve(self, body)
 
     def offset(self) -> int:
-        asked = self.headers.get("Range")
-        return int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        requested_range = self.headers.get("Range")
+        return int(requested_range.removeprefix("bytes=").rstrip("-")) if requested_range else 0
 
     def head(self, body: bytes, offset: int, **headers: str) -> None:
         """Send the status line and headers of a correct response."""
@@ -105,11 +105,11 @@ def ignore_range(handler: _Handler, body: bytes) -> None:
     handler.wfile.write(body)
 
 
-def instead(other: bytes) -> Behaviour:
+def instead(body: bytes) -> Behaviour:
     """Respond with other bytes and correct headers."""
 
     def behave(handler: _Handler, _: bytes) -> None:
-        serve(handler, other)
+        serve(handler, body)
 
     return behave
 
@@ -148,7 +148,7 @@ def unmeasured(handler: _Handler, body: bytes) -> None:
     handler.wfile.write(body)
 
 
-def chunked(*, whole: bool) -> Behaviour:
+def chunked(*, is_complete: bool) -> Behaviour:
     """Send the body in chunks, with or without the last chunk."""
 
     def behave(handler: _Handler, body: bytes) -> None:
@@ -158,9 +158,9 @@ def chunked(*, whole: bool) -> Behaviour:
         handler.send_header("Connection", "close")
         handler.end_headers()
         half = len(body) // 2
-        for piece in (body[:half], body[half:]) if whole else (body[:half],):
-            handler.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-        if whole:
+        for chunk in (body[:half], body[half:]) if is_complete else (body[:half],):
+            handler.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        if is_complete:
             handler.wfile.write(b"0\r\n\r\n")
         handler.close_connection = True
 

@@ -1,6 +1,6 @@
 """The files of the MultiDoc2Dial shared task: an array of `id` with `utterance`, `grounding`, or (references) both.
 
-An id joins dialogue and user turn as the official preparation does, which is `extra["official_id"]` of our tasks.
+An id is `<dialogue>_<turn>` as in the official preparation: `extra["official_id"]` of a task.
 """
 
 from __future__ import annotations

@@ -322,15 +322,19 @@ def test_written_values_are_read_back(
     files = Files([*rows], [passage(key, text) for key, text in texts.items()])
     folder, problems = custom.read_folder(files.write(tmp_path))
     assert problems == []
-    written = [(row["conversation_id"], n, item) for row in rows for n, item in enumerate(row["turns"], start=1)]
-    for task, (name, number, item) in zip(folder.tasks, written, strict=True):
+    written = [
+        (row["conversation_id"], n, turn_row) for row in rows for n, turn_row in enumerate(row["turns"], start=1)
+    ]
+    for task, (name, number, turn_row) in zip(folder.tasks, written, strict=True):
         assert (task.conversation_id, task.turn, task.task_id) == (name, number, f"{name}<::>{number}")
-        assert (task.question, task.target) == (item["question"], item["answer"])
-        assert [(p.passage_id, p.text) for p in task.references] == [(k, texts[k]) for k in item.get("references", [])]
-        assert task.answerability.value == item.get("answerability", "ANSWERABLE").upper()
-        assert task.question_types == tuple(item.get("question_types", ()))
+        assert (task.question, task.target) == (turn_row["question"], turn_row["answer"])
+        assert [(p.passage_id, p.text) for p in task.references] == [
+            (k, texts[k]) for k in turn_row.get("references", [])
+        ]
+        assert task.answerability.value == turn_row.get("answerability", "ANSWERABLE").upper()
+        assert task.question_types == tuple(turn_row.get("question_types", ()))
         written_extra = {key: value for key, value in task.extra.items() if key != "language"}  # detected in any text
-        assert written_extra == ({"rewrite": item["rewrite"]} if "rewrite" in item else {})
+        assert written_extra == ({"rewrite": turn_row["rewrite"]} if "rewrite" in turn_row else {})
         assert [message.role for message in task.messages] == [Role.USER, Role.ASSISTANT] * (number - 1) + [Role.USER]
 
 
@@ -356,15 +360,19 @@ def test_a_title_is_part_of_the_text_once(tmp_path: Path) -> None:
         ]
     )
     folder, _ = custom.read_folder(files.write(tmp_path))
-    assert [item.text for item in folder.corpus.passages.values()] == ["Head\nText.", "Two: text", "some words"]
+    assert [passage_record.text for passage_record in folder.corpus.passages.values()] == [
+        "Head\nText.",
+        "Two: text",
+        "some words",
+    ]
 
 
 def test_reference_omits_answered_questions_without_references(tmp_path: Path) -> None:
     labels = [None, *(label.value for label in Answerability)]
     files = Files(conversations=[conversation("c", *(turn(answerability=label) for label in labels))])
     benchmark = load(files, tmp_path)
-    given = benchmark.read_contexts(Setting.REFERENCE).passages
-    kept = [task.answerability.value for task in benchmark.tasks if task.task_id in given]
+    passages = benchmark.read_contexts(Setting.REFERENCE).passages
+    kept = [task.answerability.value for task in benchmark.tasks if task.task_id in passages]
     assert kept == ["UNANSWERABLE", "CONVERSATIONAL", "UNDERSPECIFIED"]
     assert len(benchmark.read_contexts(Setting.FULL_RAG).passages) == len(labels)
     with pytest.raises(ConfigurationError, match="no setting reference_rag"):
@@ -376,7 +384,7 @@ def test_a_run_in_the_folder_takes_precedence_over_the_search(tmp_path: Path) ->
     benchmark = load(files_with("retrieved.trec", lines), tmp_path)
     contexts: Contexts = benchmark.read_contexts(Setting.FULL_RAG)
     assert contexts.run == "retrieved.trec"
-    ids = {key: [item.passage_id for item in items] for key, items in contexts.passages.items()}
+    ids = {key: [passage_record.passage_id for passage_record in items] for key, items in contexts.passages.items()}
     assert ids == {"c1<::>1": ["p3", "p2"], "c1<::>2": [], "c2<::>1": ["p1"]}  # by score, not by rank
     assert custom.load_rankings(tmp_path) == contexts.passages
 
@@ -384,8 +392,8 @@ def test_a_run_in_the_folder_takes_precedence_over_the_search(tmp_path: Path) ->
 def test_tables_name_the_source_of_a_folder_s_ranking(tmp_path: Path) -> None:
     from retrieval_cache import Workspace, evaluate_runs
 
-    given = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
-    for name, files in {"retrieved.trec": files_with("retrieved.trec", given), "bm25 (built in)": Files()}.items():
+    run_lines = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
+    for name, files in {"retrieved.trec": files_with("retrieved.trec", run_lines), "bm25 (built in)": Files()}.items():
         workspace = Workspace("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
         first = next(table for table in evaluate_runs(workspace, ["official"]).tables if table.rows)
         assert {row[0] for row in first.rows} == {name}
@@ -415,7 +423,7 @@ def two_domains() -> Files:
 def test_domains_are_separate(tmp_path: Path) -> None:
     benchmark = load(two_domains(), tmp_path)
     contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
-    assert {key: [item.passage_id for item in items] for key, items in contexts.items()} == {
+    assert {key: [passage_record.passage_id for passage_record in items] for key, items in contexts.items()} == {
         "c1<::>1": ["a1"],
         "c2<::>1": ["b1"],
     }
@@ -461,7 +469,7 @@ def test_the_sample_has_its_documented_contents() -> None:
     assert list(counts.values()) == [7, 1, 1, 1, 0]
     assert len(custom.load_qrels(SAMPLE, "lending")) + len(custom.load_qrels(SAMPLE, "workshop")) == 11
     # An answer is not a copy of its passages.
-    assert not [task for task in benchmark.tasks if any(task.target in item.text for item in task.references)]
+    assert not [task for task in benchmark.tasks if any(task.target in reference.text for reference in task.references)]
 
 
 WORDS = st.lists(st.sampled_from(["ant", "bee", "Cat", "dog", "eel", "the", "42"]), min_size=1, max_size=30)
@@ -483,12 +491,12 @@ def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[s
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         oracle.index(corpus, Path(folder))
         expected = oracle.search(texts, 5)
-    found = bm25_rankings(texts, corpus, 5)
+    rankings = bm25_rankings(texts, corpus, 5)
     for query_id, ranking in expected.items():
-        scores = {item.passage_id: item.score for item in ranking}
-        assert len(found[query_id]) == len(ranking)
+        scores = {ranked.passage_id: ranked.score for ranked in ranking}
+        assert len(rankings[query_id]) == len(ranking)
         # Only scores that differ in the last digits of 32 bits may change their order.
-        for own, theirs in zip(found[query_id], ranking, strict=True):
+        for own, theirs in zip(rankings[query_id], ranking, strict=True):
             assert scores.get(own, ranking[-1].score) == pytest.approx(theirs.score, rel=1e-5)
 
 

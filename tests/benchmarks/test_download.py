@@ -263,7 +263,7 @@ def test_files_of_unknown_size_or_compressed_files_are_refused(server: FileServe
 
 
 def test_chunks_without_an_end_are_a_broken_connection(server: FileServer, tmp_path: Path) -> None:
-    server.behaviours[FREE] = [chunked(whole=False), chunked(whole=True)]
+    server.behaviours[FREE] = [chunked(is_complete=False), chunked(is_complete=True)]
     fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert server.ranges(FREE) == [None, "bytes=45000-"]
     assert target(tmp_path, FREE).read_bytes() == FREE_BODY

@@ -25,9 +25,9 @@ def official(passage: str, fact: str) -> bool:
 def test_the_fast_search_agrees_with_the_rule(passages: list[str], facts: list[str]) -> None:
     named = [(str(number), passage) for number, passage in enumerate(passages)]
     expected = {
-        name: places
+        name: indices
         for name, passage in named
-        if (places := [place for place, fact in enumerate(facts) if official(passage, fact)])
+        if (indices := [index for index, fact in enumerate(facts) if official(passage, fact)])
     }
     assert dict(facts_by_passage(named, facts)) == expected
 

@@ -41,18 +41,20 @@ def test_every_mismatch_is_named_by_line_id_field_and_value(tmp_path: Path) -> N
         {"task_id": "c::3", "label": "no", "replies": [{"text": " "}, {"stars": 9}, {"text": "a", "stars": "2"}, 7]},
         {**GOOD, "task_id": "c<::>1"},
     ]
-    found = problems(tmp_path / "rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-    read = unique_rows(found, ((line, row.task_id, row) for line, row in typed_lines(found, _Row, "task_id")), "task")
+    file_problems = problems(tmp_path / "rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    read = unique_rows(
+        file_problems, ((line, row.task_id, row) for line, row in typed_lines(file_problems, _Row, "task_id")), "task"
+    )
     assert [(task_id, row.replies[0].text) for task_id, row in read.items()] == [("c<::>1", "Words.")]
     with raises(BenchmarkFileError):
-        found.raise_if_any()
+        file_problems.raise_if_any()
 
 
 def test_items_of_an_array_are_named_by_number(tmp_path: Path) -> None:
-    found = problems(tmp_path / "rows.json", [GOOD, {**GOOD, "label": "maybe"}])
-    assert [number for number, _ in typed_items(found, _Row)] == [1]
+    file_problems = problems(tmp_path / "rows.json", [GOOD, {**GOOD, "label": "maybe"}])
+    assert [number for number, _ in typed_items(file_problems, _Row)] == [1]
     with raises(BenchmarkFileError):
-        found.raise_if_any()
+        file_problems.raise_if_any()
 
 
 class _Closed(_Reply):
@@ -60,10 +62,10 @@ class _Closed(_Reply):
 
 
 def test_an_unknown_key_of_a_closed_object_lists_close_matches(tmp_path: Path) -> None:
-    found = problems(tmp_path / "rows.jsonl", {"text": "Words.", "star": 2})
-    assert list(typed_lines(found, _Closed)) == []
+    file_problems = problems(tmp_path / "rows.jsonl", {"text": "Words.", "star": 2})
+    assert list(typed_lines(file_problems, _Closed)) == []
     with raises(BenchmarkFileError):
-        found.raise_if_any()
+        file_problems.raise_if_any()
 
 
 @pytest.mark.parametrize(

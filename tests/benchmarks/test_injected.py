@@ -20,11 +20,11 @@ def test_a_share_of_zero_changes_nothing_and_an_empty_result_stays_empty() -> No
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_a_share_of_the_cases_has_an_injected_passage(share: float) -> None:
     shown = [injected(FOUND, share, str(key)) for key in range(400)]
-    more = [item for item in shown if len(item) == 6]
+    more = [result for result in shown if len(result) == 6]
     assert len(more) == pytest.approx(400 * share, abs=30)
-    assert all(tuple(passage for passage in item if passage in FOUND) == FOUND for item in shown)
-    places = Counter(next(n for n, passage in enumerate(item) if passage not in FOUND) for item in more)
-    assert set(places) == set(range(6))
+    assert all(tuple(passage for passage in result if passage in FOUND) == FOUND for result in shown)
+    positions = Counter(next(n for n, passage in enumerate(result) if passage not in FOUND) for result in more)
+    assert set(positions) == set(range(6))
     assert shown == [injected(FOUND, share, str(key)) for key in range(400)]
 
 

@@ -70,8 +70,8 @@ def changed(root: Path, name: str, change: Callable[[Any], object]) -> None:
 
 
 def first_dialogue(content: Any) -> dict[str, Any]:
-    found: dict[str, Any] = content["dial_data"]["dmv"][0]
-    return found
+    dialogue: dict[str, Any] = content["dial_data"]["dmv"][0]
+    return dialogue
 
 
 def test_the_sample_is_varied_enough() -> None:
@@ -143,7 +143,7 @@ def test_propositions_have_texts_and_no_gold() -> None:
     benchmark = sample("multidoc2dial_propositions")
     side = retrieval("multidoc2dial_propositions")
     lines = side.corpus_file(benchmark.root, "dmv").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["text"] for line in lines] == [item.text for item in read_propositions(ROOT)]
+    assert [json.loads(line)["text"] for line in lines] == [proposition.text for proposition in read_propositions(ROOT)]
     assert all(task.references == () for task in benchmark.tasks)
     with raises(ConfigurationError):
         side.load_qrels(benchmark.root, "dmv")
@@ -260,7 +260,7 @@ def test_both_key_names_of_a_reference_are_read() -> None:
 
 
 def test_a_blank_utterance_is_omitted_and_counted(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
-    whole = multidoc2dial.load(copy)
+    complete = multidoc2dial.load(copy)
 
     def blank(content: dict[str, Any]) -> None:
         first_dialogue(content)["turns"][1]["utterance"] = " \n"
@@ -269,8 +269,8 @@ def test_a_blank_utterance_is_omitted_and_counted(copy: Path, caplog: pytest.Log
     documents = read_documents(copy, "multidoc2dial_doc.json")
     dialogues = read_dialogues(copy, "multidoc2dial_dial_test.json", documents)
     assert "left out: 1 blank utterances" in caplog.text
-    first = whole.tasks[0].conversation_id
-    (dialogue,) = [item for item in dialogues if item.dialogue_id == first]
+    first = complete.tasks[0].conversation_id
+    (dialogue,) = [candidate for candidate in dialogues if candidate.dialogue_id == first]
     assert 2 not in [turn.turn_id for turn in dialogue.turns]
 
 
@@ -282,7 +282,7 @@ def test_dialogues_of_the_extra_domain_need_their_documents(copy: Path, caplog: 
         known, unknown = (json.loads(json.dumps(first_dialogue(content))) for _ in range(2))
         known["dial_id"], unknown["dial_id"] = "known", "unknown"
         for turn in unknown["turns"]:
-            turn["references"] = [{**item, "doc_id": "CDC page"} for item in turn["references"]]
+            turn["references"] = [{**reference, "doc_id": "CDC page"} for reference in turn["references"]]
         content["dial_data"]["cdccovid"] = [known, unknown]
 
     changed(copy, DIALOGUES, add)
@@ -321,7 +321,7 @@ def span(text: str, section: str, title: str, parents: tuple[str, ...] = ()) -> 
 
 
 def document(text: str, *spans: GroundingSpan) -> WebPage:
-    return WebPage(title="A/B title#9", text=text, spans={str(place): item for place, item in enumerate(spans)})
+    return WebPage(title="A/B title#9", text=text, spans={str(number): span for number, span in enumerate(spans)})
 
 
 def test_structure_passages_by_hand() -> None:
@@ -349,8 +349,8 @@ def test_token_passages_contain_a_hundred_words_each(n_words: int) -> None:
 
 def test_ids_run_over_all_documents() -> None:
     first, second = document("a"), document(" ".join("b" * 150))
-    found = cut_documents({"first": first, "second": second}, "token")
-    assert [p.passage_id for own in found.values() for p in own] == ["token-0", "token-1", "token-2"]
+    passages = cut_documents({"first": first, "second": second}, "token")
+    assert [p.passage_id for own in passages.values() for p in own] == ["token-0", "token-1", "token-2"]
 
 
 def official_positions(grounding: str, texts: list[str]) -> list[int]:
@@ -376,9 +376,9 @@ def official_positions(grounding: str, texts: list[str]) -> list[int]:
 
 @given(st.lists(WORDS, max_size=5), WORDS)
 def test_gold_passages_are_those_of_the_official_procedure(texts: list[str], grounding: str) -> None:
-    passages = [Passage(str(place), text) for place, text in enumerate(texts)]
-    found = [int(passage.passage_id) for passage in gold_passages(grounding, passages)]
-    assert found == official_positions(grounding, texts)
+    passages = [Passage(str(position), text) for position, text in enumerate(texts)]
+    positions = [int(passage.passage_id) for passage in gold_passages(grounding, passages)]
+    assert positions == official_positions(grounding, texts)
 
 
 def test_rewrites_are_read_and_checked(copy: Path) -> None:
@@ -438,7 +438,7 @@ def test_the_official_files_have_the_published_counts() -> None:
     if not root.is_dir():
         pytest.skip(f"no official MultiDoc2Dial files at {root}")
     documents = read_documents(root, "multidoc2dial_doc.json")
-    assert Counter(item.domain for item in documents.values()) == definitions.OFFICIAL_DOCUMENTS
+    assert Counter(page.domain for page in documents.values()) == definitions.OFFICIAL_DOCUMENTS
     for split, n_dialogues in definitions.OFFICIAL_DIALOGUES.items():
         assert len(read_dialogues(root, f"multidoc2dial_dial_{split}.json", documents)) == n_dialogues
 

@@ -105,7 +105,9 @@ def test_a_query_becomes_a_single_turn_task(sample: Benchmark) -> None:
     assert (task.task_id, task.domain, task.turn, task.multi_turn) == ("multihop-0001<::>1", "news", 1, "N/A")
     assert (task.question, task.target, task.question_types) == (row["query"], "Lantern Grid", ("inference_query",))
     assert len(task.messages) == 1
-    assert [piece["fact"] for piece in task.extra["evidence"]] == [piece["fact"] for piece in row["evidence_list"]]
+    assert [evidence["fact"] for evidence in task.extra["evidence"]] == [
+        evidence["fact"] for evidence in row["evidence_list"]
+    ]
     assert (sample.suite, sample.n_passages, sample.label) == ("multihop_rag", N_PASSAGES, "multihop_rag (sample)")
 
 
@@ -121,8 +123,8 @@ def test_gold_passages_contain_the_evidence_and_omit_null_queries(sample: Benchm
     contexts = sample.read_contexts(Setting.REFERENCE).passages
     assert contexts.keys() == {task.task_id for task in sample.tasks if task.question_types != ("null_query",)}
     for task in sample.tasks:
-        for piece in task.extra["evidence"]:
-            assert any(holds(passage.text, piece["fact"]) for passage in contexts[task.task_id])
+        for evidence in task.extra["evidence"]:
+            assert any(holds(passage.text, evidence["fact"]) for passage in contexts[task.task_id])
         ids = [passage.passage_id for passage in task.references]
         assert len(ids) == len(set(ids))
 
@@ -144,15 +146,15 @@ def test_retrieved_passages_are_the_first_six_of_every_query(sample: Benchmark) 
     results = read(SAMPLE / "retrieved.json")
     assert list(contexts.passages) == [task.task_id for task in sample.tasks]
     for own, row in zip(contexts.passages.values(), results, strict=True):
-        assert [passage.text for passage in own] == [item["text"] for item in row["retrieval_list"][:6]]
+        assert [passage.text for passage in own] == [result["text"] for result in row["retrieval_list"][:6]]
     ids = {json.loads(line)["_id"] for line in corpus_file(SAMPLE, "news").read_text(encoding="utf-8").splitlines()}
     assert {passage.passage_id for own in contexts.passages.values() for passage in own} <= ids
 
 
 def test_retrieved_texts_that_are_not_chunks_get_stable_ids(changed: Change) -> None:
     def edit(items: list[Any]) -> None:
-        for item in items[:2]:
-            item["retrieval_list"] = [{"text": "A chunk cut otherwise.", "score": 1.0}, *item["retrieval_list"][:2]]
+        for result in items[:2]:
+            result["retrieval_list"] = [{"text": "A chunk cut otherwise.", "score": 1.0}, *result["retrieval_list"][:2]]
 
     rankings = list(load_rankings(changed("retrieved.json", edit)).values())
     assert rankings[0][0] == rankings[1][0]
@@ -169,13 +171,13 @@ def test_results_may_be_in_any_order_and_repeated_passages_are_included_once(
 
     folder = changed("retrieved.json", edit)
     rankings = load_rankings(folder)
-    whole = load_rankings(SAMPLE)
-    assert list(rankings) == list(whole)
+    complete = load_rankings(SAMPLE)
+    assert list(rankings) == list(complete)
     last = sample.tasks[-1].task_id
-    assert rankings[last] == (whole[last][0], whole[last][0], *whole[last][2:])
+    assert rankings[last] == (complete[last][0], complete[last][0], *complete[last][2:])
     shown = load(folder).read_contexts(Setting.FULL_RAG).passages[last]
-    assert shown == (whole[last][0], *whole[last][2:7])
-    assert all(rankings[key] == whole[key] for key in whole if key != last)
+    assert shown == (complete[last][0], *complete[last][2:7])
+    assert all(rankings[key] == complete[key] for key in complete if key != last)
 
 
 def test_without_results_the_error_names_the_retrieve_command(tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ def test_chunks_are_derived_once_until_the_articles_change(changed: Change) -> N
     assert first == shipped.read_bytes()
     changed(CORPUS, lambda items: items[0].update(title="Another headline"))
     assert corpus_file(root, "news") != path
-    assert sorted(item.suffix for item in (root / "derived").iterdir()) == [".jsonl"] * len(
+    assert sorted(file.suffix for file in (root / "derived").iterdir()) == [".jsonl"] * len(
         list((root / "derived").iterdir())
     )
 

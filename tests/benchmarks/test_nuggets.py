@@ -24,15 +24,15 @@ def written(folder: Path, *rows: Any) -> Path:
 
 def test_nuggets_are_read_and_further_keys_ignored(tmp_path: Path) -> None:
     more = {"text": "b", "importance": "vital", "mapped_sub_narrative": "x", "source": 3}
-    found = read_nuggets(
+    nuggets = read_nuggets(
         written(tmp_path, {"qid": "1", "query": "q", "nuggets": [NUGGET, more]}, {"qid": 2, "nuggets": [NUGGET]})
     )
-    assert list(found) == ["1", "2"]
-    assert [(item.text, item.importance) for item in found["1"].nuggets] == [
+    assert list(nuggets) == ["1", "2"]
+    assert [(nugget.text, nugget.importance) for nugget in nuggets["1"].nuggets] == [
         ("a fact", Importance.OKAY),
         ("b", Importance.VITAL),
     ]
-    assert found["2"].query == ""
+    assert nuggets["2"].query == ""
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
 def test_assignments_contain_grades_and_failures(tmp_path: Path) -> None:
     failed = {**NUGGET, "text": "other", "assignment": "failed"}
     row = {"qid": "1", "query": "q", "run_id": "r", "nuggets": [GRADED, failed]}
-    (found,) = read_assignments(written(tmp_path, row))
-    assert (found.run_id, found.grades, len(found.nuggets.nuggets)) == ("r", (Grade.SUPPORT, None), 2)
+    (assignment,) = read_assignments(written(tmp_path, row))
+    assert (assignment.run_id, assignment.grades, len(assignment.nuggets.nuggets)) == ("r", (Grade.SUPPORT, None), 2)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_revision_lists_changed_files(mtrag_root: Path, tmp_path: Path) -> N
     folder = tmp_path / "mtragun-human"
     shutil.copytree(mtrag_root / "mtragun-human", folder)
     assert open_benchmark("mtrag_un", tmp_path).revision == source_of("mtrag_un").commit
-    found = set()
+    revisions = set()
     for change in ("x", "y"):
         copy = tmp_path / change
         shutil.copytree(folder, copy / folder.name)
@@ -83,8 +83,8 @@ def test_the_revision_lists_changed_files(mtrag_root: Path, tmp_path: Path) -> N
         tasks.write_bytes(tasks.read_bytes().replace(b" the ", f" {change}he ".encode(), 1))  # the same number of bytes
         revision = open_benchmark("mtrag_un", copy).revision
         assert revision.startswith(f"{source_of('mtrag_un').commit}, changed: reference.jsonl (")
-        found.add(revision)
-    assert len(found) == 2  # scores of two changes are not compared either
+        revisions.add(revision)
+    assert len(revisions) == 2  # scores of two changes are not compared either
 
 
 def test_the_real_data_is_located_in_the_folder_above_the_checkout(mtrag_root: Path) -> None:

@@ -48,13 +48,13 @@ def folder(root: Path, file: Path) -> Path:
 
 def test_retrieval_results_serve_as_run_corpus_and_segment_texts(tmp_path: Path) -> None:
     path = written(tmp_path / "r.jsonl", topic(1, segment(0, 2.0), segment(1, 1.5)), topic("2", segment(1, 9)))
-    assert {key: [item.passage_id[-3:] for item in found] for key, found in read_run(path).items()} == {
+    assert {key: [ranked.passage_id[-3:] for ranked in passages] for key, passages in read_run(path).items()} == {
         "1": ["0_0", "1_1"],
         "2": ["1_1"],
     }
     assert [passage.text for passage in read_corpus(str(path))] == ["Text 0.", "Text 1."]
     assert len(load_segments(tmp_path, {"msmarco_v2.1_doc_00_0#1_1"}, path)) == 1
-    assert [len(found) for found in read_retrieved(path, {"1", "2"}).values()] == [2, 1]
+    assert [len(passages) for passages in read_retrieved(path, {"1", "2"}).values()] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_retrieval_results_in_the_data_folder_are_the_passages_of_the_tasks(tmp_
         TRACK_2024.load(root).read_contexts(Setting.FULL_RAG)
     own.write_bytes(path.read_bytes())
     shown = TRACK_2024.load(root).read_contexts(Setting.FULL_RAG).passages
-    assert {key: len(found) for key, found in shown.items()} == {"1": N_PASSAGES, "2": 1}
+    assert {key: len(passages) for key, passages in shown.items()} == {"1": N_PASSAGES, "2": 1}
     (root / "runs/run.rag24.researchy-dev.txt").write_text("1 Q0 a 1 1 t\n")
     with raises(ConfigurationError):
         TRACK_2024.load(root).read_contexts(Setting.FULL_RAG)
@@ -104,8 +104,8 @@ def test_real_retrieval_results_become_a_stored_run_with_their_texts(
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     root = folder(tmp_path / "data", REAL / name)
     rows = [json.loads(line) for line in (REAL / name).read_text(encoding="utf-8").splitlines()]
-    place = ["--benchmark", "trec_rag24", "--data", str(root), "--corpus", f"researchy={REAL / name}"]
-    done = run_command("retrieve", "--retriever", f"run:{REAL / name}", "--name", "mine", *place)
+    options = ["--benchmark", "trec_rag24", "--data", str(root), "--corpus", f"researchy={REAL / name}"]
+    done = run_command("retrieve", "--retriever", f"run:{REAL / name}", "--name", "mine", *options)
     assert done.status == 0
     (file,) = (tmp_path / "store").glob("runs/mine/contexts/full_rag.jsonl")
     stored = file.read_text(encoding="utf-8")
@@ -113,5 +113,5 @@ def test_real_retrieval_results_become_a_stored_run_with_their_texts(
     assert json.dumps(first["segment"], ensure_ascii=False)[1:40] in stored
     assert sum(map(len, read_run(REAL / name).values())) == 100 * len(rows)
     for row in rows:
-        ids = [item.passage_id for item in read_run(REAL / name)[row["query"]["qid"]]]
+        ids = [ranked.passage_id for ranked in read_run(REAL / name)[row["query"]["qid"]]]
         assert ids == [candidate["docid"] for candidate in row["candidates"]]

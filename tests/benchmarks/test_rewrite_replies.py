@@ -128,5 +128,5 @@ def test_any_reply_gives_a_query_and_an_invalid_reply_gives_the_question(
         assert reading.problem.startswith("invalid reply: ")
 
 
-def test_declining_needs_one_word() -> None:
+def test_a_standalone_question_is_written_as_no_rewrite() -> None:
     assert CONDITIONAL_CONTRACT.write(QUESTION, QUESTION) == NO_REWRITE

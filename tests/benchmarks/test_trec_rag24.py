@@ -102,7 +102,7 @@ def test_every_nugget_of_a_judged_topic_occurs_in_a_relevant_segment(script: Mod
     for topic in script.read_source("trec_rag24"):
         for nugget in topic["nuggets"] if topic["set"] == "test" else []:
             sentence = topic["sentences"][nugget["sentence"]]
-            assert any(sentence in segments[item].text for query, item in good if query == topic["topic"])
+            assert any(sentence in segments[segment_id].text for query, segment_id in good if query == topic["topic"])
 
 
 def test_the_derived_file_is_reproducible(copy: Path) -> None:
@@ -238,8 +238,8 @@ def test_a_broken_line_of_a_run_is_named(tmp_path: Path, line: str, message: str
 
 
 def test_qrels_ignore_the_second_column(tmp_path: Path) -> None:
-    found = read_qrels(written(tmp_path, f"1 3 {A} 0\n1 Q0 {B} 4\n"), {"1"})
-    assert [(qrel.passage_id, qrel.relevance) for qrel in found] == [(A, 0), (B, 4)]
+    qrels = read_qrels(written(tmp_path, f"1 3 {A} 0\n1 Q0 {B} 4\n"), {"1"})
+    assert [(qrel.passage_id, qrel.relevance) for qrel in qrels] == [(A, 0), (B, 4)]
     for line in (f"1 0 {A}", f"1 0 {A} high", f"2 0 {A} 1", f"1 0 {B} 1\n1 0 {B} 1"):
         with pytest.raises(BenchmarkFileError, match="line"):
             read_qrels(written(tmp_path, f"{line}\n"), {"1"})
@@ -271,4 +271,4 @@ def test_all_missing_segments_are_named(tmp_path: Path) -> None:
     assert list(read_segments(path, {A})) == [A]
     with pytest.raises(BenchmarkFileError) as error:
         read_segments(path, {A, B, C})
-    assert [item in str(error.value) for item in (B, C)] == [True, True]
+    assert [segment_id in str(error.value) for segment_id in (B, C)] == [True, True]

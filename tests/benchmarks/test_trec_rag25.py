@@ -66,13 +66,13 @@ def test_parts_are_named_without_quotes(label: str, part: str, tmp_path: Path) -
 def test_the_real_files_are_a_benchmark(tmp_path: Path) -> None:
     if not REAL.is_dir():
         pytest.skip(f"no real TREC RAG data at {REAL}")
-    for kind, file, name in (
+    for folder, file, name in (
         ("topics", "topics/topics.rag25.test.jsonl", "topics.rag25.test.jsonl"),
         ("qrels", "qrels/qrels.rag25.test.txt", "qrels.rag25.test.txt"),
         ("nuggets", "rag25-dev-nuggets.jsonl", "nuggets.rag25.test.jsonl"),
     ):
-        (tmp_path / kind).mkdir()
-        shutil.copy(REAL / file, tmp_path / kind / name)
+        (tmp_path / folder).mkdir()
+        shutil.copy(REAL / file, tmp_path / folder / name)
     benchmark = TRACK_2025.load(tmp_path)
     assert (len(benchmark.tasks), benchmark.is_sample) == (105, False)
     nuggets = [nugget for task in benchmark.tasks for nugget in task.extra["nuggets"]]

@@ -69,8 +69,8 @@ def test_temporary_files_of_killed_writes_are_removed_by_the_next_write_to_the_f
     (left,) = set(tmp_path.iterdir()) - {tmp_path / "film.4711.part"}
     assert left.name.startswith("b.json."), "the second process removed what the first one left"
     with atomic_file(tmp_path / "alive.json") as file:
-        whole = _KILLED.partition("    os.kill")[0]
-        subprocess.run([sys.executable, "-c", whole, tmp_path / "c.json"], check=True)
+        script = _KILLED.partition("    os.kill")[0]
+        subprocess.run([sys.executable, "-c", script, tmp_path / "c.json"], check=True)
         file.write(b"whole")
     assert {path.name for path in tmp_path.iterdir()} == {"film.4711.part", "alive.json", "c.json"}
 

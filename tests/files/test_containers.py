@@ -49,9 +49,9 @@ CONTAINERS: dict[str, Callable[[], bytes]] = {
 
 def rows_of(path: Path) -> list[tuple[int, dict[str, Any]]]:
     problems = Problems(path, "rows", "fix these")
-    found = list(json_lines(problems))
+    rows = list(json_lines(problems))
     problems.raise_if_any()
-    return found
+    return rows
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_line_without_an_end_is_reported_and_not_read(
 ) -> None:
     shorten_lines(monkeypatch)
     try:
-        found = str(read(folder))
+        text = str(read(folder))
     except RagtasksError as error:
-        found = str(error)
-    assert "more than 200 bytes without a line end" in found
+        text = str(error)
+    assert "more than 200 bytes without a line end" in text

@@ -49,7 +49,7 @@ _RANKINGS = st.dictionaries(_IDS, _SCORES, min_size=1, max_size=8)
 def test_written_run_reads_back_equal(
     tmp_path_factory: pytest.TempPathFactory, rankings: dict[str, dict[str, float]]
 ) -> None:
-    run = {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
+    run = {query: in_rank_order(Ranked(*scored) for scored in ranking.items()) for query, ranking in rankings.items()}
     path = tmp_path_factory.mktemp("runs") / "run.trec"
     write_trec(path, run, "tag")
     assert read_trec(path) == run
@@ -168,7 +168,7 @@ def test_a_run_lists_the_queries_whose_order_contradicts_their_scores(
 
 @given(_RANKINGS)
 def test_rank_order_is_by_score_then_id_as_in_trec_eval(ranking: dict[str, float]) -> None:
-    ordered = in_rank_order(Ranked(*item) for item in ranking.items())
+    ordered = in_rank_order(Ranked(*scored) for scored in ranking.items())
     assert ordered == in_rank_order(reversed(ordered))
     for first, second in itertools.pairwise(ordered):
         assert (first.score, first.passage_id) > (second.score, second.passage_id)
@@ -176,7 +176,7 @@ def test_rank_order_is_by_score_then_id_as_in_trec_eval(ranking: dict[str, float
 
 def test_scores_that_are_equal_as_32_bit_floats_are_ties() -> None:
     close = [Ranked("a", 1.0 + 1e-9), Ranked("b", 1.0)]
-    assert [item.passage_id for item in in_rank_order(close)] == ["b", "a"]
+    assert [ranked.passage_id for ranked in in_rank_order(close)] == ["b", "a"]
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(-(2**53), 2**53), st.text(max_size=5)), max_size=6))

@@ -164,14 +164,14 @@ def test_no_command_runs_code_from_a_model_folder(kind: str, tmp_path: Path) -> 
     (tmp_path / "documents.jsonl").write_text('{"_id": "a", "text": "A text. Another."}\n')
     dialogues(tmp_path / "dialogues")
     cases = {name: [part.format(folder) for part in command] for name, command in COMMANDS.items()}
-    found = at_a_terminal(cases, tmp_path)
-    assert not marker.exists(), found
-    assert {name: output for name, (_, output) in found.items() if "Traceback" in output} == {}
+    outcomes = at_a_terminal(cases, tmp_path)
+    assert not marker.exists(), outcomes
+    assert {name: output for name, (_, output) in outcomes.items() if "Traceback" in output} == {}
     reads_no_weights = {"dry run", "segment"} if kind in {"pickle", "bad weights"} else set()
     refusing = set(COMMANDS) - reads_no_weights
-    assert {name for name in refusing if found[name][0] == 0} == set()
+    assert {name for name in refusing if outcomes[name][0] == 0} == set()
     named = re.compile(r"model '|model in this process|segmenting|tokeniser")
-    unclear = {name: found[name][1] for name in refusing if not named.search(found[name][1])}
+    unclear = {name: outcomes[name][1] for name in refusing if not named.search(outcomes[name][1])}
     assert unclear == {}
 
 

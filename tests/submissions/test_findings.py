@@ -34,8 +34,8 @@ def test_equal_findings_are_combined_and_listed_on_request() -> None:
 
 
 def test_json_output_contains_every_finding() -> None:
-    found = json.loads(json.dumps(render_json(REPORT)))
-    assert {name: value for name, value in found.items() if name != "findings"} == {
+    report = json.loads(json.dumps(render_json(REPORT)))
+    assert {name: value for name, value in report.items() if name != "findings"} == {
         "file": "run.jsonl",
         "form": "task B",
         "n_lines": 14,
@@ -43,8 +43,8 @@ def test_json_output_contains_every_finding() -> None:
         "counts": {"problem": 1, "warning": 12, "note": 2},
         "unchecked": ["whether the passages exist"],
     }
-    assert len(found["findings"]) == 15
-    assert found["findings"][1] == {
+    assert len(report["findings"]) == 15
+    assert report["findings"][1] == {
         "line": 2,
         "task_id": "t2",
         "rule": "score",

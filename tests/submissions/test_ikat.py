@@ -102,7 +102,7 @@ def test_a_valid_run_of_each_year_is_recognized_and_passes(tmp_path: Path) -> No
     (lambda run: answer(run).update(text=""), "text"),
     (lambda run: answer(run)["passage_provenance"][0].update(score=0.1), "passage_order"),
     (lambda run: answer(run)["passage_provenance"][0].update(id="doc-1"), "passage_id"),
-    (lambda run: [one.update(used=False) for one in answer(run)["passage_provenance"]], "unused"),
+    (lambda run: [passage.update(used=False) for passage in answer(run)["passage_provenance"]], "unused"),
     (lambda run: answer(run).update(ptkb_provenance=[]), "no_fact"),
 ])  # fmt: skip
 def test_each_problem_of_a_run_of_2024_is_found_alone(edit: Callable[[Row], object], rule: str, tmp_path: Path) -> None:
@@ -153,8 +153,10 @@ def test_each_problem_of_a_line_of_2025_is_found_with_its_line(
 ) -> None:
     rows = lines_2025()
     edit(rows[1])
-    found = [one for one in checked(tmp_path, rows, FileForm.IKAT_2025).findings if one.rule != "missing_turn"]
-    assert [(one.line, one.rule, one.severity) for one in found] == [(2, rule, severity)]
+    findings = [
+        finding for finding in checked(tmp_path, rows, FileForm.IKAT_2025).findings if finding.rule != "missing_turn"
+    ]
+    assert [(finding.line, finding.rule, finding.severity) for finding in findings] == [(2, rule, severity)]
 
 
 def test_a_truncated_file_is_named(tmp_path: Path) -> None:
@@ -177,12 +179,12 @@ def test_the_official_sample_runs_have_the_verdicts_of_the_official_validators(t
     folder = REAL_DATA / "ikat"
     if not folder.is_dir():
         pytest.skip(f"no real iKAT data at {folder}")
-    few, whole = folder / "2023_sample_run.json", folder / "2024_sample_run.json"
-    assert (form_of_file(few), form_of_file(whole)) == (FileForm.IKAT_2023, FileForm.IKAT_2024)
+    few, complete = folder / "2023_sample_run.json", folder / "2024_sample_run.json"
+    assert (form_of_file(few), form_of_file(complete)) == (FileForm.IKAT_2023, FileForm.IKAT_2024)
     target = tmp_path / IKAT24.topics.path
     target.parent.mkdir(parents=True)
     target.write_bytes((folder / "2024_test_topics.json").read_bytes())
-    report = check_run(whole, FileForm.IKAT_2024, open_benchmark("ikat24", tmp_path))
+    report = check_run(complete, FileForm.IKAT_2024, open_benchmark("ikat24", tmp_path))
     assert (report.n_rows, report.findings) == (218, ())
     assert rules(check_run(few, FileForm.IKAT_2023, TOPICS[FileForm.IKAT_2023]))["missing_turn"] == 1
 

@@ -73,10 +73,14 @@ class Rater:
         script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
         # Injected through the debugger, because the page's policy blocks other scripts.
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
-        found: list[dict[str, Any]] = self.driver.execute_async_script(
+        violations: list[dict[str, Any]] = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"
         )
-        return [(item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in SERIOUS]
+        return [
+            (violation["id"], violation["nodes"][0]["html"])
+            for violation in violations
+            if violation["impact"] in SERIOUS
+        ]
 
     @property
     def console(self) -> list[Any]:

@@ -29,8 +29,8 @@ LOCAL = frozenset({"127.0.0.1", "localhost"})
 def small_pool(*systems: str, n: int = 3, text: str = "") -> AnswerPool:
     """Return systems with answers to `n` turns and a citation. Every answer contains `text`."""
     return AnswerPool(
-        answer(system, f"It runs from April [1]. Number {place} it is. {text}", conversation=f"c{turn}", turn=turn)
-        for place, system in enumerate(systems or ("secret-one", "secret-two"))
+        answer(system, f"It runs from April [1]. Number {index} it is. {text}", conversation=f"c{turn}", turn=turn)
+        for index, system in enumerate(systems or ("secret-one", "secret-two"))
         for turn in range(1, n + 1)
     )
 
@@ -94,9 +94,9 @@ class Reply:
 
     @property
     def form_token(self) -> str:
-        found = re.search(r'name="form_token" value="([0-9a-f]{64})"', self.text)
-        assert found, self.text[:500]
-        return found[1]
+        match = re.search(r'name="form_token" value="([0-9a-f]{64})"', self.text)
+        assert match, self.text[:500]
+        return match[1]
 
 
 @dataclass
@@ -109,9 +109,9 @@ class Visitor:
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> Reply:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
-            return self._asked(connection, method, path, body, headers)
+            return self._response(connection, method, path, body, headers)
 
-    def _asked(
+    def _response(
         self, connection: HTTPConnection, method: str, path: str, body: str | None, headers: dict[str, str]
     ) -> Reply:
         own = {"Cookie": self.cookie} if self.cookie else {}
@@ -119,10 +119,10 @@ class Visitor:
         connection.request(method, path, body=body, headers={**own, **self.sent, **named})
         with connection.getresponse() as response:
             text = response.read().decode()
-        found = {name.lower(): value for name, value in response.getheaders()}
-        if "set-cookie" in found:
-            self.cookie = found["set-cookie"].partition(";")[0]
-        return Reply(response.status, found, text)
+        received_headers = {name.lower(): value for name, value in response.getheaders()}
+        if "set-cookie" in received_headers:
+            self.cookie = received_headers["set-cookie"].partition(";")[0]
+        return Reply(response.status, received_headers, text)
 
     def get(self, path: str) -> Reply:
         return self.ask("GET", path)

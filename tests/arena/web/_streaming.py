@@ -34,10 +34,10 @@ class _Model(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        said = ("It runs ", "from ", "April [1].", f" {len(body['messages'])} messages.")
+        parts = ("It runs ", "from ", "April [1].", f" {len(body['messages'])} messages.")
         thought = ("<think>I am ", "made by Acme.", "</think>\n\n") if "thinking" in body["model"] else ()
         more = (" It stops in June.",) * (20 if "long" in body["model"] else 0)
-        for part in () if "silent" in body["model"] else (*thought, *said, *more):
+        for part in () if "silent" in body["model"] else (*thought, *parts, *more):
             time.sleep(0.3 if "slow" in body["model"] else 0.0)
             chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
             chunk["choices"] = [{"index": 0, "delta": {"content": part}, "finish_reason": None}]

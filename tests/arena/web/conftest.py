@@ -31,17 +31,17 @@ def driver() -> Iterator[Any]:
 
 @pytest.fixture
 def rater(driver: Any) -> Rater:
-    found = Rater(driver)
-    found.screen(*SCREENS[0])
+    browser_rater = Rater(driver)
+    browser_rater.screen(*SCREENS[0])
     driver.get_log("browser")
-    return found
+    return browser_rater
 
 
 @pytest.fixture
 def other_rater() -> Iterator[Rater]:
     """A second browser, with cookies of its own."""
     made = _browser()
-    found = Rater(made)
-    found.screen(*SCREENS[0])
-    yield found
+    browser_rater = Rater(made)
+    browser_rater.screen(*SCREENS[0])
+    yield browser_rater
     made.quit()

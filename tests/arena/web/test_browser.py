@@ -1,6 +1,6 @@
-"""The arena in a real browser: a blinded vote, undo, skip, keys alone, a narrow screen, hostile texts, axe's rules.
+"""The arena in a real browser: a blinded vote, undo, skip, keyboard only, a narrow screen, hostile texts, axe's rules.
 
-Needs Chromium and its driver; the console must stay empty.
+Requires Chromium and its driver. The console must stay empty.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def test_two_invited_raters_reveal_undo_skip_and_meet_no_pair_twice(
         ann.driver.get(served.address)
         ann.wait("document.getElementById('invitation')")
         assert "Open the link of your invitation" in ann.text
-        for one, name in ((ann, "Ann"), (bob, "Bob")):
-            one.start(f"{served.address}/enter?invitation={store.invite(name)[1]}")
-            one.wait("document.getElementById('vote')")
-            assert f"{name} · 0 voted" in one.text
-        pairs = [one.driver.current_url for one in (ann, bob)]
+        for invited_rater, name in ((ann, "Ann"), (bob, "Bob")):
+            invited_rater.start(f"{served.address}/enter?invitation={store.invite(name)[1]}")
+            invited_rater.wait("document.getElementById('vote')")
+            assert f"{name} · 0 voted" in invited_rater.text
+        pairs = [invited_rater.driver.current_url for invited_rater in (ann, bob)]
         bob.driver.get(pairs[0])
         bob.wait("document.querySelector('h1').textContent === 'Error 404'")
         assert "secret" not in bob.driver.page_source, "a pair is its rater's"
-        # Ann votes, sees the names, undoes it and votes the other way.
+        # Ann votes, sees the names, undoes the vote and votes the other way.
         ann.press("a")
         ann.wait("document.querySelector('.result')")
         assert "secret-" in ann.text
@@ -74,7 +74,7 @@ def test_two_invited_raters_reveal_undo_skip_and_meet_no_pair_twice(
         assert "You have seen the system of at least one" in ann.text
         ann.press("b")
         ann.wait("document.querySelector('.result')")
-        # Bob skips, sees no name, undoes it and votes.
+        # Bob skips, sees no name, undoes the skip and votes.
         bob.driver.get(pairs[1])
         bob.wait("document.getElementById('vote')")
         bob.press("s")
@@ -111,9 +111,9 @@ def test_two_raters_side_by_side_and_an_abandoned_pair(tmp_path: Path, rater: Ra
         "document.querySelector('form[method=post] button.main').click()"
     )
     with serving(tmp_path, small_pool(n=2), types_names=False, lease_seconds=0) as served:
-        for one, name in ((ann, "Ann"), (bob, "Bob")):
-            one.start(f"{served.address}/enter?invitation={served.arena.store.invite(name)[1]}")
-            one.wait("document.getElementById('vote')")
+        for invited_rater, name in ((ann, "Ann"), (bob, "Bob")):
+            invited_rater.start(f"{served.address}/enter?invitation={served.arena.store.invite(name)[1]}")
+            invited_rater.wait("document.getElementById('vote')")
         left = ann.driver.current_url
         ann.driver.get(f"{served.address}/side-by-side")
         ann.run(choose)
@@ -184,24 +184,24 @@ def test_pages_fit_both_screens_in_both_themes_without_a_serious_problem(tmp_pat
         rater.wait("document.getElementById('vote')")
         battle = rater.driver.current_url.removeprefix(served.address)
         paths = ["/enter", battle, "/forms"]
-        others = [f"{battle}?form=json", "/side-by-side"]
-        found = {}
+        addresses = [f"{battle}?form=json", "/side-by-side"]
+        violations = {}
         for path in paths:
             rater.driver.get(served.address + path)
             rater.screen(*SCREENS[0], "light")
-            found[path, "wide"] = ([] if path == "/enter" else rater.serious(), rater.is_too_wide)
+            violations[path, "wide"] = ([] if path == "/enter" else rater.serious(), rater.is_too_wide)
             rater.screen(*SCREENS[1], "dark")
-            found[path, "narrow"] = (rater.serious(), rater.is_too_wide)
+            violations[path, "narrow"] = (rater.serious(), rater.is_too_wide)
         rater.driver.get(served.address + battle)
         rater.press("a")
         rater.wait("document.querySelector('.result')")
-        found["result", "narrow"] = (rater.serious(), rater.is_too_wide)
-        for path in others:
+        violations["result", "narrow"] = (rater.serious(), rater.is_too_wide)
+        for path in addresses:
             rater.driver.get(served.address + path)
-            found[path, "narrow"] = (rater.serious(), rater.is_too_wide)
+            violations[path, "narrow"] = (rater.serious(), rater.is_too_wide)
         rater.driver.get(f"{served.address}/ratings")
-        found["ratings", "narrow"] = (rater.serious(), rater.is_too_wide)
-        assert {key: value for key, value in found.items() if value != ([], False)} == {}
+        violations["ratings", "narrow"] = (rater.serious(), rater.is_too_wide)
+        assert {key: value for key, value in violations.items() if value != ([], False)} == {}
 
 
 def test_on_a_phone_the_earlier_conversation_starts_at_its_first_message(tmp_path: Path, rater: Rater) -> None:

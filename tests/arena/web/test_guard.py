@@ -54,8 +54,8 @@ def response_to(
     named = [(name.encode(), value.encode()) for name, value in headers]
     scope = {"type": "http", "method": method, "headers": named, "client": client}
     asyncio.run(guard(scope, receive, send))
-    found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], found, sent[1]["body"]
+    response_headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], response_headers, sent[1]["body"]
 
 
 def guarded(*hosts: str) -> tuple[Guard, Page]:
@@ -143,9 +143,9 @@ def test_a_body_announced_as_too_large_is_not_read(length: str, status: int) -> 
 def test_a_body_of_parts_has_the_same_limit(last: int, status: int) -> None:
     guard, page = guarded()
     parts = [b"x" * (MOST_BYTES // 2), b"x" * (MOST_BYTES // 2), b"x" * last]
-    found, _, body = response_to(guard, "POST", parts=parts)
-    assert found == status
-    assert [len(item) for item in page.bodies] == ([MOST_BYTES] if status == 200 else [])
+    response_status, _, body = response_to(guard, "POST", parts=parts)
+    assert response_status == status
+    assert [len(received_body) for received_body in page.bodies] == ([MOST_BYTES] if status == 200 else [])
     assert status == 200 or body == b"the body of the request is larger than 262144 bytes"
 
 
@@ -176,9 +176,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(_guard, "time", found)
-    return found
+    test_clock = Clock()
+    monkeypatch.setattr(_guard, "time", test_clock)
+    return test_clock
 
 
 def test_a_client_has_a_burst_then_a_rate(clock: Clock) -> None:

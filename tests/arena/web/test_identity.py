@@ -15,9 +15,9 @@ from ragtasks.arena.web._site import Session
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[VoteStore]:
-    found = VoteStore(tmp_path / "arena.sqlite")
-    yield found
-    found.close()
+    vote_store = VoteStore(tmp_path / "arena.sqlite")
+    yield vote_store
+    vote_store.close()
 
 
 TYPED = Identity(b"secret")
@@ -26,8 +26,8 @@ TYPED = Identity(b"secret")
 @pytest.mark.parametrize("rater", ["Ann", "Ann: the second", "Åse 北京", "x" * 60])
 def test_a_cookie_returns_its_rater(rater: str) -> None:
     cookie = TYPED.cookie(rater)
-    found = TYPED.session(cookie)
-    assert found.rater == rater
+    session = TYPED.session(cookie)
+    assert session.rater == rater
     assert "=" not in cookie
     assert cookie.isascii()
 
@@ -35,9 +35,9 @@ def test_a_cookie_returns_its_rater(rater: str) -> None:
 def test_a_cookie_with_a_foreign_signature_is_invalid() -> None:
     cookie = TYPED.cookie("ann")
     body, _, signature = cookie.partition(".")
-    other = base64.urlsafe_b64encode(b"0:0:bob").decode().rstrip("=")
+    other_body = base64.urlsafe_b64encode(b"0:0:bob").decode().rstrip("=")
     for wrong in (
-        *(None, "", ".", "ann", body, f"{body}.", f".{signature}", f"{other}.{signature}", f"{body}.{signature}0"),
+        *(None, "", ".", "ann", body, f"{body}.", f".{signature}", f"{other_body}.{signature}", f"{body}.{signature}0"),
         *(f"{body}.{signature[:-1]}{'0' if signature[-1] != '0' else '1'}", f"{body}.é", f"{body} .{signature}"),
     ):
         assert TYPED.session(wrong) is None, wrong
@@ -95,7 +95,7 @@ def test_names_are_typed_without_invitations_and_a_configured_token_is_required(
 ) -> None:
     identity = Identity(b"secret", token, store if is_invited else None)
     assert (identity.types_names, identity.needs_token) == (types_names, needs_token)
-    given = ("t", "", "T", "tt", "é")
-    assert [identity.admits(one) for one in given] == (
+    tokens = ("t", "", "T", "tt", "é")
+    assert [identity.admits(typed_token) for typed_token in tokens] == (
         [types_names] * 5 if token is None else [True, False, False, False, False]
     )

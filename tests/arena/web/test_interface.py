@@ -24,7 +24,10 @@ def post(visitor: Visitor, path: str, content: Any, **headers: str) -> tuple[int
 def test_a_program_votes_like_a_person(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
-        assert [item["name"] for item in json.loads(visitor.get("/api/systems").text)] == ["secret-one", "secret-two"]
+        assert [system["name"] for system in json.loads(visitor.get("/api/systems").text)] == [
+            "secret-one",
+            "secret-two",
+        ]
         status, battle = post(visitor, "/api/battles", {"rater": "robot"})
         assert status == 200
         assert "secret" not in json.dumps(battle)
@@ -38,9 +41,9 @@ def test_a_program_votes_like_a_person(tmp_path: Path) -> None:
         assert post(visitor, path, {"rater": "other", "preference": "first"})[0] == 404
         assert post(visitor, path, {"rater": "robot", "preference": "best"})[0] == 422
         rated = json.loads(visitor.get("/api/ratings").text)
-        assert {item["kind"] for item in rated} == {"human"}
-        assert {item["elo"] for item in rated} == {None}
-        assert {item["reason"] for item in rated} == {"votes on fewer than 10 conversations"}
+        assert {system["kind"] for system in rated} == {"human"}
+        assert {system["elo"] for system in rated} == {None}
+        assert {system["reason"] for system in rated} == {"votes on fewer than 10 conversations"}
 
 
 def test_a_program_with_an_invitation_votes_as_the_invited_rater_and_its_read_answers_are_recorded(
@@ -49,8 +52,8 @@ def test_a_program_with_an_invitation_votes_as_the_invited_rater_and_its_read_an
     with serving(tmp_path, types_names=False) as served:
         visitor = Visitor(served.port)
         _, token = served.arena.store.invite("Ann")
-        for given in (f"Bearer {TOKEN}", "Bearer ", f"Basic {token}", token):
-            assert visitor.ask("GET", "/api/systems", Authorization=given).status == 401
+        for authorization in (f"Bearer {TOKEN}", "Bearer ", f"Basic {token}", token):
+            assert visitor.ask("GET", "/api/systems", Authorization=authorization).status == 401
         invited = {"Authorization": f"Bearer {token}"}
         assert post(visitor, "/api/battles", {"rater": "Bob"}, **invited)[0] == 403
         status, battle = post(visitor, "/api/battles", {"rater": "Ann"}, **invited)
@@ -70,10 +73,10 @@ def test_ratings_of_the_api_use_blinded_votes_separately_for_people_and_judges(t
     ]
     with serving(tmp_path) as served:
         with served.arena.store.transaction() as connection:
-            rows = [(one.vote_id, one.rater, one.model_dump_json()) for one in votes]
+            rows = [(stored_vote.vote_id, stored_vote.rater, stored_vote.model_dump_json()) for stored_vote in votes]
             connection.executemany("INSERT INTO votes (vote_id, rater, vote) VALUES (?, ?, ?)", rows)
         rated = json.loads(Visitor(served.port).get("/api/ratings").text)
-    assert {(item["kind"], item["system"]): item["n_votes"] for item in rated} == {
+    assert {(rating["kind"], rating["system"]): rating["n_votes"] for rating in rated} == {
         **{("human", "secret-one"): 2, ("human", "secret-two"): 2},
         **{("judge", "secret-one"): 1, ("judge", "secret-two"): 1},
     }

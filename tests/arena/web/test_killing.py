@@ -45,9 +45,9 @@ class Rater(threading.Thread):
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def kill_while_voting(folder: Path, n_kills: int) -> tuple[Counter[str], Counter[str]]:

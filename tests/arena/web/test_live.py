@@ -28,7 +28,7 @@ PASSAGES = (Passage("p1", "The ferry runs from April.", "Ferry"),)
 
 @pytest.fixture(autouse=True)
 def quick_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of an answer are as fast as can be distinguished."""
+    """Shorten the time between the steps of an answer."""
     monkeypatch.setattr(_live, "_STEP_SECONDS", 0.002)
 
 
@@ -59,10 +59,10 @@ def events(visitor: Visitor, address: str) -> list[tuple[str, dict[str, str]]]:
     return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
 
 
-def written(found: Sequence[tuple[str, dict[str, str]]]) -> dict[str, str]:
+def written(events_of_battle: Sequence[tuple[str, dict[str, str]]]) -> dict[str, str]:
     """Return side -> the text of its parts."""
-    pieces = [content for name, content in found if name == "text"]
-    return {side: "".join(piece[side] for piece in pieces) for side in "AB"}
+    pieces = [content for name, content in events_of_battle if name == "text"]
+    return {side: "".join(step[side] for step in pieces) for side in "AB"}
 
 
 @pytest.mark.slow
@@ -70,19 +70,19 @@ def test_both_answers_arrive_unchanged_and_get_a_vote(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "slow") as (served, visitor, bodies):
         address = ask(visitor, question="When does the ferry run?").headers["location"]
         watched = visitor.get(address)
-        found = events(visitor, address)
-        assert not any("secret" in text for text in (watched.text, json.dumps(found)))
-        assert found[-1][0] == "done"
-        assert written(found) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
-        page = visitor.get(found[-1][1]["next"])
+        received = events(visitor, address)
+        assert not any("secret" in text for text in (watched.text, json.dumps(received)))
+        assert received[-1][0] == "done"
+        assert written(received) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
+        page = visitor.get(received[-1][1]["next"])
         assert "secret" not in page.text
         assert 'data-passage="A-1"' in page.text
-        visitor.post(f"{found[-1][1]['next']}/vote", preference="first", form_token=page.form_token)
+        visitor.post(f"{received[-1][1]['next']}/vote", preference="first", form_token=page.form_token)
         (vote,) = served.arena.store.votes()
         assert (vote.setting, vote.answerability, vote.view) == ("live", "", "blinded")
         assert {vote.first.system, vote.second.system} == {"secret quick", "secret slow"}
         assert "The ferry runs from April." in bodies[0]["messages"][0]["content"]
-        follow = {"follow": found[-1][1]["next"].rpartition("/")[2], "side": "second", "question": "And in May?"}
+        follow = {"follow": received[-1][1]["next"].rpartition("/")[2], "side": "second", "question": "And in May?"}
         again = ask(visitor, **follow).headers["location"]
         assert events(visitor, again)[-1][0] == "done"
         assert [message["role"] for message in bodies[-1]["messages"]] == ["system", "user", "assistant", "user"]
@@ -94,12 +94,12 @@ def test_a_conversation_continues_with_the_chosen_answer_after_the_vote(
     monkeypatch.setattr(_live, "_STEP_SECONDS", 0.0)
     with live(tmp_path, "quick", "long") as (_, visitor, bodies):
         address = ask(visitor, question="When?", first="secret quick", second="secret long").headers["location"]
-        place = events(visitor, address)[-1][1]["next"]
-        follow = {"follow": place.rpartition("/")[2], "question": "And in May?"}
+        next_page = events(visitor, address)[-1][1]["next"]
+        follow = {"follow": next_page.rpartition("/")[2], "question": "And in May?"}
         assert "Vote first" in ask(visitor, **follow).text
-        page = visitor.get(place)
+        page = visitor.get(next_page)
         assert page.text.index("secret quick") < page.text.index("secret long")
-        visitor.post(f"{place}/vote", preference="first", form_token=page.form_token)
+        visitor.post(f"{next_page}/vote", preference="first", form_token=page.form_token)
         for side, is_long in (("first", False), ("second", True)):
             events(visitor, ask(visitor, **follow, side=side).headers["location"])
             assert (len(bodies[-1]["messages"][2]["content"]) > 300) == is_long
@@ -108,23 +108,26 @@ def test_a_conversation_continues_with_the_chosen_answer_after_the_vote(
 def test_a_live_battle_is_restored_from_the_database() -> None:
     sides = [answer(name, f"{name} says so.", setting="live", refuses=name == "b") for name in ("a", "b")]
     fought = Battle(*sides)
-    found = battle_of(battle_text(fought))
-    assert (found.battle_id, found.first.side, found.second.side) == (fought.battle_id, *(one.side for one in sides))
-    assert found.first.response.task.messages == sides[0].response.task.messages
-    assert found.second.response.passages == sides[1].response.passages
-    assert (found.first.setting, found.conversation_id) == ("live", fought.conversation_id)
+    restored = battle_of(battle_text(fought))
+    assert (restored.battle_id, restored.first.side, restored.second.side) == (
+        fought.battle_id,
+        *(side_answer.side for side_answer in sides),
+    )
+    assert restored.first.response.task.messages == sides[0].response.task.messages
+    assert restored.second.response.passages == sides[1].response.passages
+    assert (restored.first.setting, restored.conversation_id) == ("live", fought.conversation_id)
 
 
 def test_speed_reveals_nothing(tmp_path: Path) -> None:
     """A slow short answer and a fast long answer arrive in the same steps, each with the same share of its text."""
     with live(tmp_path, "slow", "long") as (_, visitor, _bodies):
-        found = events(visitor, ask(visitor, question="When?").headers["location"])
-        whole = written(found)
-        assert {len(text) > 300 for text in whole.values()} == {True, False}
-        for step in range(1, len(found) - 1):
-            part = written(found[: step + 1])
+        received = events(visitor, ask(visitor, question="When?").headers["location"])
+        texts = written(received)
+        assert {len(text) > 300 for text in texts.values()} == {True, False}
+        for step in range(1, len(received) - 1):
+            part = written(received[: step + 1])
             assert {side: len(text) for side, text in part.items()} == {
-                side: len(text) * step // (len(found) - 2) for side, text in whole.items()
+                side: len(text) * step // (len(received) - 2) for side, text in texts.items()
             }
 
 
@@ -140,13 +143,13 @@ def test_steps_contain_both_texts_completely_and_end_together(lengths: list[int]
 @pytest.mark.parametrize("names", [{}, {"first": "secret quick thinking", "second": "secret quick"}])
 def test_thinking_is_never_displayed(tmp_path: Path, names: dict[str, str]) -> None:
     with live(tmp_path, "quick thinking", "quick") as (served, visitor, _bodies):
-        found = events(visitor, ask(visitor, question="When?", **names).headers["location"])
-        assert written(found) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
-        page = visitor.get(found[-1][1]["next"])
-        for text in (json.dumps(found), page.text):
+        received = events(visitor, ask(visitor, question="When?", **names).headers["location"])
+        assert written(received) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
+        page = visitor.get(received[-1][1]["next"])
+        for text in (json.dumps(received), page.text):
             assert "think>" not in text
             assert "Acme" not in text
-        visitor.post(f"{found[-1][1]['next']}/vote", preference="tie", form_token=page.form_token)
+        visitor.post(f"{received[-1][1]['next']}/vote", preference="tie", form_token=page.form_token)
         (vote,) = served.arena.store.votes()
         assert vote.first.n_words == vote.second.n_words
 
@@ -156,10 +159,10 @@ def test_chosen_systems_are_visible_and_the_vote_is_marked(tmp_path: Path) -> No
         named = {"first": "secret quick", "second": "secret other"}
         address = ask(visitor, question="When?", **named).headers["location"]
         assert "secret quick" in visitor.get(address).text
-        place = events(visitor, address)[-1][1]["next"]
-        page = visitor.get(place)
+        next_page = events(visitor, address)[-1][1]["next"]
+        page = visitor.get(next_page)
         assert page.text.index("secret quick") < page.text.index("secret other")
-        visitor.post(f"{place}/vote", preference="first", form_token=page.form_token)
+        visitor.post(f"{next_page}/vote", preference="first", form_token=page.form_token)
         (vote,) = served.arena.store.votes()
         assert (vote.view, vote.first.system) == ("side_by_side", "secret quick")
         assert ask(visitor, question="When?", first="secret quick").status == 422
@@ -197,8 +200,8 @@ def test_a_failed_retriever_is_only_logged(tmp_path: Path, caplog: pytest.LogCap
 
     with live(tmp_path, "quick", "other", search=search) as (_, visitor, _bodies):
         for question in ("Is there an index?", "When?"):
-            found = events(visitor, ask(visitor, question=question).headers["location"])
-            assert found == [("begin", {}), ("failed", {"why": "a system gave no answer"})]
+            received = events(visitor, ask(visitor, question=question).headers["location"])
+            assert received == [("begin", {}), ("failed", {"why": "a system gave no answer"})]
     assert "no index at /secret/place" in caplog.text
     assert "of a plugin" in caplog.text
 

@@ -26,9 +26,9 @@ TOKEN = "a-long-random-token"
 
 def test_nothing_that_the_browser_receives_before_the_vote_names_a_system(tmp_path: Path) -> None:
     """Two servers send the same pages, though their systems differ in name, length and order."""
-    with serving(tmp_path / "1") as one, serving(tmp_path / "2", small_pool("a", "zzzz-secret-zzzz")) as other:
+    with serving(tmp_path / "1") as first, serving(tmp_path / "2", small_pool("a", "zzzz-secret-zzzz")) as second:
         received = []
-        for served in (one, other):
+        for served in (first, second):
             visitor = Visitor(served.port)
             visitor.enter()
             address, shown = visitor.next()
@@ -94,9 +94,9 @@ def test_a_displayed_name_unblinds_the_other_pairs_with_its_answer(tmp_path: Pat
         votes = served.arena.store.votes()
         assert [vote.view for vote in votes] == ["blinded"] * 2 + ["revealed"] * 4
         assert len({vote.task_id for vote in votes[:2]}) == 2, "what is still blinded comes first"
-        other = Visitor(served.port)
-        other.enter("Bob")
-        other.vote()
+        other_visitor = Visitor(served.port)
+        other_visitor.enter("Bob")
+        other_visitor.vote()
         assert served.arena.store.votes()[-1].view == "blinded"
 
 
@@ -114,9 +114,9 @@ def test_a_skip_names_no_system_and_can_be_undone(tmp_path: Path) -> None:
         assert "You have seen" not in visitor.get(address).text
         assert visitor.vote() == address
         assert [vote.view for vote in served.arena.store.votes()] == ["blinded"]
-        other = Visitor(served.port)
-        other.enter("Bob")
-        refused = other.post("/undo", form_token=other.next()[1].form_token)
+        other_visitor = Visitor(served.port)
+        other_visitor.enter("Bob")
+        refused = other_visitor.post("/undo", form_token=other_visitor.next()[1].form_token)
         assert refused.status == 409
         assert "You have no vote or skip to undo" in refused.text
         assert len(served.arena.store.votes()) == 1
@@ -197,11 +197,11 @@ def test_requests_without_session_or_with_foreign_forms_are_refused(tmp_path: Pa
         address, shown = visitor.next()
         for token in ("", "0" * 64):
             assert visitor.post(f"{address}/vote", preference="first", form_token=token).status == 403
-        other = Visitor(served.port)
-        other.enter("Bob", TOKEN)
-        assert other.get(address).status == 404
-        own = other.next()[1].form_token
-        assert other.post(f"{address}/vote", preference="first", form_token=own).status == 404
+        other_visitor = Visitor(served.port)
+        other_visitor.enter("Bob", TOKEN)
+        assert other_visitor.get(address).status == 404
+        own = other_visitor.next()[1].form_token
+        assert other_visitor.post(f"{address}/vote", preference="first", form_token=own).status == 404
         assert visitor.post(f"{address}/vote", preference="best", form_token=shown.form_token).status == 422
         assert served.arena.store.votes() == []
 
@@ -236,11 +236,11 @@ def raw(port: int, *parts: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         for part in parts:
             connection.sendall(part)
-        found = b""
+        response = b""
         with suppress(ConnectionResetError):
             while part := connection.recv(65536):
-                found += part
-        return found
+                response += part
+        return response
 
 
 def test_a_slow_request_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +299,7 @@ def test_a_line_of_citations_belongs_to_the_adjacent_text(
     text: str, lines: list[list[tuple[str, tuple[int, ...]]]]
 ) -> None:
     shown = DisplayedAnswer("A", answer("a", text).response)
-    assert [[(one.text, one.citations) for one in line] for line in shown.lines] == lines
+    assert [[(sentence.text, sentence.citations) for sentence in line] for line in shown.lines] == lines
 
 
 def test_other_machines_need_a_token(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def hostile(folder: Path) -> Path:
         turn |= {key: f"{turn[key]} {HOSTILE}" for key in ("question", "answer", "rewrite")}
     path.write_text(json.dumps(row) + "\n")
     passages = [json.loads(line) for line in (folder / "passages.jsonl").read_text().splitlines()]
-    text = "".join(json.dumps({**one, "title": HOSTILE, "text": HOSTILE + one["text"]}) + "\n" for one in passages)
+    text = "".join(
+        json.dumps({**passage, "title": HOSTILE, "text": HOSTILE + passage["text"]}) + "\n" for passage in passages
+    )
     (folder / "passages.jsonl").write_text(text)
     return folder
 
@@ -191,13 +193,13 @@ def test_review_pages_fit_both_screens_and_no_text_becomes_markup(tmp_path: Path
         assert HOSTILE[:20] in rater.text
         rater.press("r")
         rater.wait("location.pathname === '/pairs/2'")
-        found = {}
+        violations = {}
         for path in ("/pairs/1", "/pairs/2?edit=1", "/all", "/agreement"):
             rater.driver.get(address + path)
             for size, theme in zip(SCREENS, ("light", "dark"), strict=True):
                 rater.screen(*size, theme)
-                found[path, theme] = (rater.serious(), rater.is_too_wide)
-        assert {key: value for key, value in found.items() if value != ([], False)} == {}
+                violations[path, theme] = (rater.serious(), rater.is_too_wide)
+        assert {key: value for key, value in violations.items() if value != ([], False)} == {}
         assert rater.run("return [window.harmed, document.images.length]") == [None, 0]
         assert rater.console == []
 
@@ -247,12 +249,12 @@ def test_decisions_of_all_reviewers_are_restored_and_those_on_other_texts_counte
     store.save_review("ann", pairs[2].pair_id, "{}", 1.0)
     again = ReviewDesk(store, pairs)
     assert (desk.n_others, again.n_others) == (0, 1)
-    for found in (desk, again):
-        reviews = [(one.pair_id, one.reviewer, one.decision.choice) for one in found.reviews()]
+    for review_desk in (desk, again):
+        reviews = [(review.pair_id, review.reviewer, review.decision.choice) for review in review_desk.reviews()]
         assert reviews[0] == (pairs[0].pair_id, "ann", "reject"), "in the order of the pairs"
         assert sorted(reviews[1:]) == [(pairs[1].pair_id, "ann", "accept"), (pairs[1].pair_id, "bob", "reject")]
-        assert found.decisions_of("ann")[pairs[0].pair_id] == last
-        assert found.decisions_of("nobody") == {}
+        assert review_desk.decisions_of("ann")[pairs[0].pair_id] == last
+        assert review_desk.decisions_of("nobody") == {}
     assert again.decisions_of("bob")[pairs[1].pair_id].decision.note == "why"
     with pytest.raises(DecisionError):
         again.decide("ann", pairs[2], "maybe", {}, "")

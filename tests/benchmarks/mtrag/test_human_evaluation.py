@@ -156,8 +156,8 @@ def test_implications_of_the_idk_label(tmp_path: Path, *, label: Answerability, 
 
 
 def notes(file: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = file["evaluations"][0]["annotations"]
-    return found
+    annotations: dict[str, Any] = file["evaluations"][0]["annotations"]
+    return annotations
 
 
 BROKEN: dict[str, Callable[[dict[str, Any]], object]] = {

@@ -125,12 +125,12 @@ def test_every_official_task_ends_at_its_turn(official: Benchmark) -> None:
 
 def test_settings_cover_the_expected_official_tasks(official: Benchmark) -> None:
     contexts = {setting: official.read_contexts(setting) for setting in Setting if setting is not Setting.AGENTIC}
-    sizes = {setting.value: len(found.passages) for setting, found in contexts.items()}
+    sizes = {setting.value: len(setting_contexts.passages) for setting, setting_contexts in contexts.items()}
     assert sizes == {"reference": 842, "reference_rag": 436, "full_rag": 842}
     conversational = {t.task_id for t in official.tasks if t.answerability is Answerability.CONVERSATIONAL}
     assert len(contexts[Setting.REFERENCE_RAG].passages.keys() - conversational) == 426
-    assert all(0 < len(found) <= 5 for found in contexts[Setting.FULL_RAG].passages.values())
-    assert {found.run for found in contexts.values()} == {"official"}
+    assert all(0 < len(passages) <= 5 for passages in contexts[Setting.FULL_RAG].passages.values())
+    assert {setting_contexts.run for setting_contexts in contexts.values()} == {"official"}
     references = {task.task_id: set(task.references) for task in official.tasks}
     for task_id, passages in contexts[Setting.REFERENCE_RAG].passages.items():
         ids = {passage.passage_id for passage in passages}

@@ -53,7 +53,7 @@ def test_the_official_file_has_the_papers_counts() -> None:
     assert (len(tasks), len(conversations)) == (1181, 200)
     assert round(len(tasks) / len(conversations), 1) == 5.9
     assert max(task.turn for task in tasks) == 8
-    passages = {(task.conversation_id, item.passage_id) for task in tasks for item in task.references}
+    passages = {(task.conversation_id, passage.passage_id) for task in tasks for passage in task.references}
     assert round(len(passages) / len(conversations), 1) == 4.6
     assert {task.multi_turn for task in tasks} <= {"N/A", "Follow-up", "Clarification"}
 
@@ -70,7 +70,7 @@ def test_the_sample_has_the_shape_of_the_official_data(sample: Benchmark) -> Non
     }
     assert all((task.turn == 1) == (task.multi_turn == "N/A") for task in sample.tasks)
     assert {task.multi_turn for task in sample.tasks} == {"N/A", "Follow-up", "Clarification"}
-    assert all(re.fullmatch("[0-9a-f]{64}", item.passage_id) for task in sample.tasks for item in task.references)
+    assert all(re.fullmatch("[0-9a-f]{64}", passage.passage_id) for task in sample.tasks for passage in task.references)
     assert any(not task.question_types for task in sample.tasks)
 
 
@@ -85,11 +85,11 @@ def test_sample_rows_have_the_official_keys_in_their_order() -> None:
 
 def test_sample_passages_are_those_of_the_shared_corpora_and_answers_are_not_copied(sample: Benchmark) -> None:
     root = benchmark_folder("mtrag", "sample", Path())
-    corpora = {domain: {item.text for item in official_passages(root, domain)} for domain in DOMAINS}
+    corpora = {domain: {passage.text for passage in official_passages(root, domain)} for domain in DOMAINS}
     for task in sample.tasks:
-        assert {item.text for item in task.references} <= corpora[task.domain]
+        assert {passage.text for passage in task.references} <= corpora[task.domain]
         words = re.findall(r"\w+", task.target.lower())
-        sources = [" ".join(re.findall(r"\w+", item.text.lower())) for item in task.references]
+        sources = [" ".join(re.findall(r"\w+", passage.text.lower())) for passage in task.references]
         windows = [" ".join(words[start : start + LONGEST_COPY + 1]) for start in range(len(words) - LONGEST_COPY)]
         assert not [window for window in windows if any(window in source for source in sources)], task.task_id
 
@@ -98,7 +98,7 @@ def test_a_repeated_passage_is_read_once(sample: Benchmark) -> None:
     rows = [json.loads(line) for line in (SAMPLE / TASK_FILE).read_text(encoding="utf-8").splitlines()]
     (twice,) = [row for row in rows if len(row["contexts"]) == 2 and row["contexts"][0] == row["contexts"][1]]
     (task,) = [task for task in sample.tasks if task.task_id == twice["task_id"]]
-    assert [item.text for item in task.references] == [twice["contexts"][0]["text"]]
+    assert [passage.text for passage in task.references] == [twice["contexts"][0]["text"]]
 
 
 def test_one_id_with_two_texts_is_a_problem(changed: Callable[..., Path]) -> None:

@@ -45,9 +45,9 @@ def judgements(root: Path, domain: str) -> set[tuple[str, str, str]]:
     lines = (root / f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "query-id\tcorpus-id\tscore"
     rows = [line.split("\t") for line in lines[1:]]
-    found = {(query_id, passage_id, grade) for query_id, passage_id, grade in rows}
-    assert len(found) == len(rows)
-    return found
+    judged = {(query_id, passage_id, grade) for query_id, passage_id, grade in rows}
+    assert len(judged) == len(rows)
+    return judged
 
 
 def references(benchmark: Benchmark, domain: str) -> set[tuple[str, str, str]]:
@@ -143,8 +143,8 @@ def test_the_official_qrels_are_851_judgements_of_332_queries(mtrag_root: Path) 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_its_retrieval_side_reads_its_judgements_and_mtrag_s_corpora(domain: str) -> None:
     assert retrieval_side("mtrag_un") is RETRIEVAL
-    found = {(qrel.query_id, qrel.passage_id, str(qrel.relevance)) for qrel in RETRIEVAL.load_qrels(SAMPLE, domain)}
-    assert found == judgements(SAMPLE, domain)
+    judged = {(qrel.query_id, qrel.passage_id, str(qrel.relevance)) for qrel in RETRIEVAL.load_qrels(SAMPLE, domain)}
+    assert judged == judgements(SAMPLE, domain)
     mtrag = benchmark_folder("mtrag", "sample", Path())
     assert RETRIEVAL.corpus_file(SAMPLE, domain) == retrieval_side("mtrag").corpus_file(mtrag, domain)
 
@@ -214,8 +214,8 @@ def test_the_sample_has_every_label_in_enough_tasks(sample: Benchmark) -> None:
     assert {task.domain for task in sample.tasks} == set(DOMAINS)
     assert {task.answerability for task in sample.tasks} == set(Answerability)
     for domain in DOMAINS:
-        here = Counter(task.answerability for task in sample.tasks if task.domain == domain)
-        assert min(here[label] for label in set(Answerability) - {Answerability.CONVERSATIONAL}) >= 1
+        counts = Counter(task.answerability for task in sample.tasks if task.domain == domain)
+        assert min(counts[label] for label in set(Answerability) - {Answerability.CONVERSATIONAL}) >= 1
     assert all((task.turn == 1) == (task.multi_turn == "N/A") for task in sample.tasks)
 
 

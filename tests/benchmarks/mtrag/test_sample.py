@@ -37,8 +37,8 @@ def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:
     assert {label for task in sample.tasks for label in task.question_types} == QUESTION_TYPES
     assert {task.multi_turn for task in sample.tasks} == {"N/A", "Follow-up", "Clarification"}
     for domain in DOMAINS:
-        here = Counter(task.answerability for task in sample.tasks if task.domain == domain)
-        assert min(here[label] for label in set(Answerability) - {Answerability.UNDERSPECIFIED}) >= 1
+        counts = Counter(task.answerability for task in sample.tasks if task.domain == domain)
+        assert min(counts[label] for label in set(Answerability) - {Answerability.UNDERSPECIFIED}) >= 1
 
 
 def test_only_first_turns_have_no_multi_turn_type(sample: Benchmark) -> None:
@@ -116,5 +116,5 @@ def test_runs_are_in_rank_order_and_provide_the_full_rag_setting(sample: Benchma
 
 def test_retrieval_finds_some_references_and_misses_others(sample: Benchmark) -> None:
     contexts = sample.read_contexts(Setting.FULL_RAG).passages
-    found = [p in contexts[task.task_id] for task in sample.tasks for p in task.references]
-    assert 0.3 < sum(found) / len(found) < 0.95
+    is_retrieved = [p in contexts[task.task_id] for task in sample.tasks for p in task.references]
+    assert 0.3 < sum(is_retrieved) / len(is_retrieved) < 0.95

@@ -63,9 +63,9 @@ def write_answers(
     """Write the harness's log of one setting: the reference answers, or the given answers by task id."""
     contexts = benchmark.read_contexts(setting)
     docs = build_docs(benchmark, setting, None, conversational=conversational, contexts=contexts)
-    known, values = answers or {}, scores or {}
+    answer_of, values = answers or {}, scores or {}
     rows = [
-        {"doc": doc, "filtered_resps": [known.get(doc["task_id"], doc["target"])], "metrics": [*values], **values}
+        {"doc": doc, "filtered_resps": [answer_of.get(doc["task_id"], doc["target"])], "metrics": [*values], **values}
         for doc in docs
     ]
     name = f"{benchmark.name}_{setting.value}"

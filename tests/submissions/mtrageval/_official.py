@@ -39,11 +39,11 @@ def _row(line: str, mode: str, ids: list[str]) -> list[str]:
         return ["json"]
     if isinstance(row.get("task_id"), str):
         ids.append(row["task_id"])
-    problems = [name for name, kind in REQUIRED[mode].items() if not isinstance(row.get(name), kind)]
+    problems = [name for name, field_type in REQUIRED[mode].items() if not isinstance(row.get(name), field_type)]
     contexts = row.get("contexts")
     if isinstance(contexts, list):
         problems += ["more than ten"] if len(contexts) > 10 else []
-        problems += [f"context {item!r}" for item in contexts if not _is_context(item)]
+        problems += [f"context {context!r}" for context in contexts if not _is_context(context)]
     answers = row.get("predictions") if mode != "A" else []
     if isinstance(answers, list):
         problems += [
@@ -52,13 +52,13 @@ def _row(line: str, mode: str, ids: list[str]) -> list[str]:
     return problems
 
 
-def _is_context(item: Any) -> bool:
-    if not isinstance(item, dict) or not isinstance(item.get("document_id"), str):
+def _is_context(context: Any) -> bool:
+    if not isinstance(context, dict) or not isinstance(context.get("document_id"), str):
         return False
-    return isinstance(item.get("score"), (int, float))
+    return isinstance(context.get("score"), (int, float))
 
 
 def ranking(row: Mapping[str, Any]) -> list[str]:
     """Return the document ids of a row as the official evaluation orders them: 32-bit score, then id, descending."""
-    scores = {item["document_id"]: np.float32(item["score"]) for item in row["contexts"]}
+    scores = {context["document_id"]: np.float32(context["score"]) for context in row["contexts"]}
     return sorted(scores, key=lambda document_id: (scores[document_id], document_id), reverse=True)

@@ -51,7 +51,7 @@ def checked(content: bytes, letter: str, name: str = "file.jsonl", n_bytes: int 
 
 
 def problems(report: Report) -> Found:
-    return {(item.line, item.rule) for item in report.findings if item.severity is not Severity.NOTE}
+    return {(finding.line, finding.rule) for finding in report.findings if finding.severity is not Severity.NOTE}
 
 
 @pytest.mark.parametrize("letter", ["A", "B", "C"])
@@ -92,7 +92,7 @@ def scores(*values: float, row: int = 2) -> Callable[[Rows], object]:
 
     def change(rows: Rows) -> None:
         old = rows[row]["contexts"]
-        rows[row]["contexts"] = [{**item, "score": score} for item, score in zip(old, values, strict=False)]
+        rows[row]["contexts"] = [{**context, "score": score} for context, score in zip(old, values, strict=False)]
 
     return change
 
@@ -209,7 +209,7 @@ BROKEN = [
     Broken("unknown speaker", "C", at("input.0.speaker", "system"), {(3, "message")}),
     Broken("message without text", "B", at("input.0.text", ...), {(3, "message")}),
     Broken("message is a text", "C", at("input.0", "hello"), {(3, "message")}),
-    # Two at once.
+    # Two problems at once.
     Broken("two lines", "A", problems_in_two_lines, {(1, "field_type"), (5, "score")}),
 ]
 
@@ -263,7 +263,7 @@ def test_lines_without_a_valid_object(change: Callable[[bytes], bytes], rule: st
     assert problems(report) == {(4, rule), *([MISSING] if task_is_lost else [])}
     objections = rejections(content, "A", INPUT_IDS)
     assert bool(objections) == task_is_lost
-    (consequence,) = (item.consequence for item in report.findings if item.line)
+    (consequence,) = (finding.consequence for finding in report.findings if finding.line)
     stops = any(objection.startswith("stopped") for objection in objections)
     assert (consequence == "the official checker stops at it") == stops
 
@@ -289,7 +289,7 @@ def test_the_name_and_the_size_of_a_file() -> None:
 def test_line_ends_and_blank_lines_are_accepted() -> None:
     lines = [line.strip() for line in lines_of(valid("C"))]
     ends = b"\r\n".join(lines) + b"\r\n\r\n \n"
-    # The official checker strips lines as text, so of Unicode white space too.
+    # The official checker strips lines as text, so it also strips Unicode white space.
     blanks = "\u00a0\n\x1c\n\u2003 \n".encode() + b"\n".join(f"\x1f{x.decode()}\u00a0".encode() for x in lines)
     for content in (ends, blanks):
         assert checked(content, "C").findings == ()
@@ -301,9 +301,9 @@ def test_carriage_returns_end_lines_and_give_one_warning(last: bytes) -> None:
     content = b"\r".join(line.strip() for line in lines_of(valid("B"))) + last
     report = checked(content, "B")
     assert report.n_rows == N_TASKS
-    (found,) = report.findings
-    assert (found.line, found.rule, found.severity) == (0, "carriage_returns", Severity.WARNING)
-    assert found.found == f"only a carriage return {N_TASKS - 1} times"
+    (finding,) = report.findings
+    assert (finding.line, finding.rule, finding.severity) == (0, "carriage_returns", Severity.WARNING)
+    assert finding.found == f"only a carriage return {N_TASKS - 1} times"
     assert rejections(content, "B", INPUT_IDS) == []
 
 
@@ -318,13 +318,13 @@ def test_a_problem_between_carriage_returns_is_found_in_its_line() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("field", ["turn", "Collection", "conversation_id", "further"])
 def test_deeply_nested_json_does_not_crash(field: str) -> None:
-    """In this range of depths Python's JSON reader begins to fail, and before it its writer."""
+    """In this range of depths, Python's JSON writer fails first, then its reader."""
     for depth in range(900, 1001):
         raw = lines_of([{**valid("A")[0], field: "@"}])[0].replace(b'"@"', b"[" * depth + b"]" * depth)
         report = checked(raw, "A")
-        found = {item.rule for item in report.findings if item.line}
-        assert found <= {"json_limit"} or found == {"field_type" if field == "Collection" else field} - {"further"}
-        assert all(str(item) for item in report.findings)
+        rules = {finding.rule for finding in report.findings if finding.line}
+        assert rules <= {"json_limit"} or rules == {"field_type" if field == "Collection" else field} - {"further"}
+        assert all(str(finding) for finding in report.findings)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_possibly_intended_values_are_notes_and_pass(letter: str, change: Callab
     rows = valid(letter)
     change(rows)
     report = checked(b"".join(lines_of(rows)), letter)
-    assert {(item.rule, item.severity) for item in report.findings} == {(rule, Severity.NOTE)}
+    assert {(finding.rule, finding.severity) for finding in report.findings} == {(rule, Severity.NOTE)}
     assert report.passes
     assert f"note {rule}: 1 times (line 3)" in "\n".join(render_text(report))
 
@@ -350,7 +350,7 @@ def test_the_order_of_scores_is_a_note_for_unranked_tasks() -> None:
     rows = valid("C")
     rows[0]["contexts"].reverse()
     report = checked(b"".join(lines_of(rows)), "C")
-    assert [(item.rule, item.severity) for item in report.findings] == [("scores_unordered", Severity.NOTE)]
+    assert [(finding.rule, finding.severity) for finding in report.findings] == [("scores_unordered", Severity.NOTE)]
 
 
 def test_without_an_input_only_the_names_of_collections_are_checked() -> None:
@@ -377,9 +377,9 @@ def test_a_changed_context_text_is_printed_from_its_first_difference() -> None:
     rows = valid("B")
     text = rows[1]["contexts"][0]["text"]
     rows[1]["contexts"][0]["text"] = f"{text[:50]}; not so."
-    (found,) = checked(b"".join(lines_of(rows)), "B").findings
-    assert (found.line, found.rule, found.severity) == (2, "other_context_text", Severity.WARNING)
-    assert (found.expected.endswith("from character 51 on too"), found.found) == (True, '"; not so."')
+    (finding,) = checked(b"".join(lines_of(rows)), "B").findings
+    assert (finding.line, finding.rule, finding.severity) == (2, "other_context_text", Severity.WARNING)
+    assert (finding.expected.endswith("from character 51 on too"), finding.found) == (True, '"; not so."')
 
 
 def test_capitals_and_white_space_do_not_change_a_text() -> None:
@@ -412,7 +412,7 @@ def test_the_official_sample_is_valid_for_task_b(mtrag_root: Path) -> None:
     report = check_file(folder / "responses-10.jsonl", SubmissionTask.B, Comparison(inputs))
     assert report.n_rows == 10
     assert problems(report) == set()
-    notes = [(item.line, item.rule) for item in report.findings if item.severity is Severity.NOTE]
+    notes = [(finding.line, finding.rule) for finding in report.findings if finding.severity is Severity.NOTE]
     assert notes == [(n, "scores_unordered") for n in (5, 8, 10)]
     content = (folder / "responses-10.jsonl").read_bytes()
     assert rejections(content, "B", [given.task_id for given in inputs.values()]) == []
@@ -431,6 +431,6 @@ def test_mtrag_un_s_reference_file_has_the_1187_officially_known_problems(mtrag_
     path = mtrag_root / "mtragun-human/generation_tasks/reference.jsonl"
     inputs = benchmark_inputs(open_benchmark("mtrag_un", mtrag_root))
     report = check_file(path, SubmissionTask.A, Comparison(inputs))
-    problems = Counter(item.rule for item in report.findings if item.severity is Severity.PROBLEM)
+    problems = Counter(finding.rule for finding in report.findings if finding.severity is Severity.PROBLEM)
     assert problems == {"score": 1180, "too_many_contexts": 7}
     assert len(rejections(path.read_bytes(), "A", [given.task_id for given in inputs.values()])) == 1187

@@ -106,7 +106,9 @@ def rules_broken(content: bytes, letter: str, input_file: Path) -> set[str]:
     assert bool(n_problems) == bool(objections)
     rules = {match[2] for match in problems}
     if "line_end" not in rules:  # the official rules do not state the parts of such a line
-        assert any("stops at it]" in line for line in lines) == any(item.startswith("stopped") for item in objections)
+        assert any("stops at it]" in line for line in lines) == any(
+            objection.startswith("stopped") for objection in objections
+        )
     return rules
 
 

@@ -51,19 +51,21 @@ def test_the_description_reports_the_number_of_scored_answers() -> None:
     lines = list(describe_answers({"rl_f": [1.0, 1.0], "rb_llm": [0.5, None], "rb_alg": [0.25, 0.25]}))
     assert lines[1] == "rb_llm: 0.5000 over 1 scored of 2 tasks"
     assert lines[-1].endswith(": 0.4286 (rb_llm 1/2)")
-    whole = list(describe_answers({"rl_f": [1.0], "rb_llm": [0.5], "rb_alg": [0.25]}))
-    assert whole[-1].endswith(": 0.4286")
-    lacking = list(describe_answers({"rl_f": [1.0, None], "rb_llm": [0.5, None], "rb_alg": [0.25, None]}, 1))
-    assert "rl_f: 1.0000 over 1 scored of 2 tasks; 0.5000 with the 1 missing as 0" in lacking
-    assert lacking[-1].startswith("ranking score with the 1 missing as 0: 0.2143")  # harmonic mean of 1/2, 1/4, 1/8
-    assert "over 1 of 2 tasks" in lacking[-1]
+    complete = list(describe_answers({"rl_f": [1.0], "rb_llm": [0.5], "rb_alg": [0.25]}))
+    assert complete[-1].endswith(": 0.4286")
+    incomplete = list(describe_answers({"rl_f": [1.0, None], "rb_llm": [0.5, None], "rb_alg": [0.25, None]}, 1))
+    assert "rl_f: 1.0000 over 1 scored of 2 tasks; 0.5000 with the 1 missing as 0" in incomplete
+    assert incomplete[-1].startswith("ranking score with the 1 missing as 0: 0.2143")  # harmonic mean of 1/2, 1/4, 1/8
+    assert "over 1 of 2 tasks" in incomplete[-1]
     assert (
         "no mean of rb_llm, rb_alg" in list(describe_answers({"rl_f": [1.0], "rb_llm": [None], "rb_alg": [None]}))[-1]
     )
 
 
 def ndcg(ranked: list[str], relevant: set[str], k: int) -> float:
-    gained = sum(1 / math.log2(rank + 1) for rank, item in enumerate(ranked[:k], start=1) if item in relevant)
+    gained = sum(
+        1 / math.log2(rank + 1) for rank, document_id in enumerate(ranked[:k], start=1) if document_id in relevant
+    )
     return gained / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
 
 
@@ -83,8 +85,10 @@ def test_the_scores_of_a_ranking_equal_a_second_computation() -> None:
     values = {query: ndcg(ranked[query], judged, 5) for query, judged in relevant.items()}
     official = 0.0
     for domain in set(domains.values()):
-        here = [value for query, value in values.items() if domains[query] == domain]
-        official += round(sum(here) / len(here), 5) * sum(found == domain for found in domains.values())
+        values_of_domain = [value for query, value in values.items() if domains[query] == domain]
+        official += round(sum(values_of_domain) / len(values_of_domain), 5) * sum(
+            task_domain == domain for task_domain in domains.values()
+        )
     official /= len(rows)
     plain = sum(values.values()) / len(values)
     assert f"{official:.4f}" != f"{plain:.4f}"

@@ -50,8 +50,8 @@ def runs(draw: st.DrawFn) -> Run:
     run = {}
     for number, task in enumerate(BENCHMARK.tasks):
         scores = shapes[number % len(shapes)]
-        known = DOCUMENTS[task.domain][start:]
-        run[task.task_id] = in_rank_order(Ranked(d, score) for d, score in zip(known, scores, strict=False))
+        document_ids = DOCUMENTS[task.domain][start:]
+        run[task.task_id] = in_rank_order(Ranked(d, score) for d, score in zip(document_ids, scores, strict=False))
     return run
 
 
@@ -68,7 +68,7 @@ def test_a_submission_of_any_run_passes_and_keeps_its_order(
     assert check(target, SubmissionTask.A, BENCHMARK, None, documents=True).findings == ()
     assert rejections(target.read_bytes(), "A", IDS) == []
     for row in rows_in(target):
-        expected = [item.passage_id for item in run[row["task_id"]]][:limit]
+        expected = [passage.passage_id for passage in run[row["task_id"]]][:limit]
         written = [context["document_id"] for context in row["contexts"]]
         scores = np.array([context["score"] for context in row["contexts"]], dtype=np.float32)
         assert written == expected == ranking(row)
@@ -79,10 +79,12 @@ def test_a_submission_of_any_run_passes_and_keeps_its_order(
 def test_scores_are_kept_unless_they_tie(tmp_path: Path) -> None:
     run = whole_run()
     tied = BENCHMARK.tasks[0].task_id
-    run[tied] = in_rank_order(Ranked(item.passage_id, 1.0 + 1e-9 * i) for i, item in enumerate(run[tied]))
+    run[tied] = in_rank_order(Ranked(passage.passage_id, 1.0 + 1e-9 * i) for i, passage in enumerate(run[tied]))
     store_run(tmp_path, "r", BENCHMARK, run)
     printed = submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
-    scores = {row["task_id"]: [item["score"] for item in row["contexts"]] for row in rows_in(tmp_path / "a.jsonl")}
+    scores = {
+        row["task_id"]: [context["score"] for context in row["contexts"]] for row in rows_in(tmp_path / "a.jsonl")
+    }
     assert scores.pop(tied) == [3.0, 2.0, 1.0]
     assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
     assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in printed
@@ -101,7 +103,7 @@ def test_a_row_contains_the_input_and_no_target_or_label(tmp_path: Path) -> None
     shown = BENCHMARK.read_contexts(Setting.FULL_RAG).passages
     for row, task in zip(rows, BENCHMARK.tasks, strict=True):
         assert row["predictions"] == [{"text": task.target}]
-        assert [item["text"] for item in row["contexts"]] == [passage.text for passage in shown[task.task_id]]
+        assert [context["text"] for context in row["contexts"]] == [passage.text for passage in shown[task.task_id]]
     assert rejections((tmp_path / "c.jsonl").read_bytes(), "C", IDS) == []
 
 
@@ -140,8 +142,8 @@ def test_the_ranking_score_is_printed_if_the_results_have_all_three(tmp_path: Pa
     assert "ranking score, harmonic mean of the three (paper profile): 0.4286" in printed
     results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, scores=all_scores)
     samples = next(results.parent.glob("samples_*"))
-    whole = samples.read_text(encoding="utf-8")
-    samples.write_text(whole.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
+    content = samples.read_text(encoding="utf-8")
+    samples.write_text(content.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
     printed = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
     end = f"harmonic mean of the three (paper profile): 0.4286 (rl_f 23/{len(IDS)})"
     assert [line.endswith(end) for line in printed if line.startswith("ranking score")] == [True]
@@ -235,7 +237,7 @@ def test_an_input_file_determines_tasks_and_spelling(tmp_path: Path) -> None:
     assert rejections(target.read_bytes(), "A", ids) == []
     assert any("of 4 tasks are judged" in line for line in printed)
     against_benchmark = check(target, SubmissionTask.A, BENCHMARK, None, documents=False)
-    assert {item.rule for item in against_benchmark.findings} == {"missing_task", "task_spelling"}
+    assert {finding.rule for finding in against_benchmark.findings} == {"missing_task", "task_spelling"}
 
 
 def test_a_broken_input_is_named_with_all_its_lines(tmp_path: Path) -> None:
@@ -310,8 +312,8 @@ def test_submit_and_check_on_the_command_line(tmp_path: Path, monkeypatch: pytes
     target.write_bytes(b"".join(lines_of(rows[:-1])))
     bad = CliRunner().invoke(app, ["check", str(target), "--task", "A", "--data", "sample", "--json"])
     assert bad.exit_code == 1
-    found = {(item["line"], item["rule"]) for item in json.loads(bad.output)["findings"]}
-    assert found == {(8, "score_boolean"), (0, "missing_task")}
+    findings = {(finding["line"], finding["rule"]) for finding in json.loads(bad.output)["findings"]}
+    assert findings == {(8, "score_boolean"), (0, "missing_task")}
 
 
 def test_check_lists_unchecked_parts(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ REFERENCE = REAL_DATA / "mt-rag-benchmark/mtragun-human/generation_tasks/referen
 @pytest.mark.parametrize(("task", "harness_task"), [("B", "mtrag_reference"), ("c", "mtrag_full_rag")])
 def test_the_option_evaluates_the_submitted_tasks(task: str, harness_task: str) -> None:
     given = ["--model", "m", f"--for-submission={task}", "--output_path", "out", "--metadata", '{"data": "sample"}']
-    found = expand_submission(given)
-    assert found[:6] == ["--model", "m", "--output_path", "out", "--metadata", '{"data": "sample"}']
-    assert found[6:] == ["--tasks", harness_task, "--log_samples", "--metadata", "conversational=true"]
-    other = harness_task.replace("mtrag", "mtrag_un")
-    named = expand_submission(["--for-submission", task, "--tasks", other, "--output_path", "out"])
-    assert named[:2] == ["--tasks", other]
+    arguments = expand_submission(given)
+    assert arguments[:6] == ["--model", "m", "--output_path", "out", "--metadata", '{"data": "sample"}']
+    assert arguments[6:] == ["--tasks", harness_task, "--log_samples", "--metadata", "conversational=true"]
+    other_task = harness_task.replace("mtrag", "mtrag_un")
+    named = expand_submission(["--for-submission", task, "--tasks", other_task, "--output_path", "out"])
+    assert named[:2] == ["--tasks", other_task]
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_the_official_reference_file_has_few_lines() -> None:
     """It fails 1,187 times, for a handful of causes."""
     runner = CliRunner()
     short = runner.invoke(app, ["check", str(REFERENCE), "--task", "B"]).output.splitlines()
-    whole = runner.invoke(app, ["check", str(REFERENCE), "--task", "B", "--all"]).output.splitlines()
+    lines = runner.invoke(app, ["check", str(REFERENCE), "--task", "B", "--all"]).output.splitlines()
     assert len(short) < 20
-    assert len(whole) > 1000
+    assert len(lines) > 1000
 
 
 def test_each_long_step_is_named_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[str] = []
 
-    def step(what: str) -> AbstractContextManager[None]:
-        named.append(what.partition(" ")[0])
+    def step(label: str) -> AbstractContextManager[None]:
+        named.append(label.partition(" ")[0])
         return nullcontext()
 
     monkeypatch.setattr("ragtasks.submissions.mtrageval._build.step", step)

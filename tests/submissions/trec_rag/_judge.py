@@ -15,18 +15,18 @@ def parts_of(prompt: str) -> tuple[str, dict[str, str]]:
     return code, dict(parts)
 
 
-def overlap(text: str, other: str) -> float:
+def overlap(text: str, other_text: str) -> float:
     """Return the share of a text's words that occur in another text."""
     words = set(_WORD.findall(text.lower()))
-    return len(words & set(_WORD.findall(other.lower()))) / len(words) if words else 0.0
+    return len(words & set(_WORD.findall(other_text.lower()))) / len(words) if words else 0.0
 
 
 def listed(text: str) -> list[str]:
     return [line.partition(". ")[2] for line in text.splitlines() if line[:1].isdigit()]
 
 
-def grade(text: str, other: str, high: str, middle: str, low: str) -> str:
-    share = overlap(text, other)
+def grade(text: str, other_text: str, high: str, middle: str, low: str) -> str:
+    share = overlap(text, other_text)
     return high if share > 0.8 else middle if share > 0.4 else low
 
 
@@ -37,8 +37,8 @@ def verdict(prompt: str) -> str:
         return f"Verdict {code}: {grade(parts['sentence'], parts['cited passage'], 'full', 'partial', 'no')}"
     if "answer to be searched" in parts:
         answer = parts["answer to be searched"]
-        grades = [grade(item, answer, "support", "partial_support", "not_support") for item in listed(parts["facts"])]
-        return json.dumps({"id": code, "grades": {str(n): one for n, one in enumerate(grades, 1)}})
+        grades = [grade(fact, answer, "support", "partial_support", "not_support") for fact in listed(parts["facts"])]
+        return json.dumps({"id": code, "grades": {str(n): grade_of_fact for n, grade_of_fact in enumerate(grades, 1)}})
     if "facts to be weighed" in parts:
         facts = listed(parts["facts to be weighed"])
         return json.dumps(

@@ -38,10 +38,12 @@ def row(topic_id: str = "2024-1", **changes: Any) -> dict[str, Any]:
 
 
 def remarks(*rows: Any) -> list[tuple[int, bool, str]]:
-    lines = [(item if isinstance(item, str) else json.dumps(item)).encode() for item in rows]
+    lines = [
+        (row_or_text if isinstance(row_or_text, str) else json.dumps(row_or_text)).encode() for row_or_text in rows
+    ]
     return [
-        (item.line, item.severity is Severity.PROBLEM, f"{item.expected}, not {item.found}")
-        for item in check_lines(lines, TOPICS).findings
+        (finding.line, finding.severity is Severity.PROBLEM, f"{finding.expected}, not {finding.found}")
+        for finding in check_lines(lines, TOPICS).findings
     ]
 
 
@@ -73,8 +75,8 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize("broken", REFUSED, ids=range(len(REFUSED)))
 def test_problems_are_errors_with_their_line(broken: Any) -> None:
-    (found,) = [text for line, is_error, text in remarks(row(), broken) if is_error and line == 2]
-    same_message(found)
+    (problem,) = [text for line, is_error, text in remarks(row(), broken) if is_error and line == 2]
+    same_message(problem)
 
 
 PASSED = [
@@ -169,7 +171,7 @@ TEXTS = st.text(st.characters(), max_size=60) | st.lists(
 @given(st.tuples(TEXTS, TEXTS), st.integers(0, 20), st.booleans())
 def test_any_model_output_gives_a_valid_file(texts: tuple[str, str], n_passages: int, cut: bool) -> None:
     responses = [answered(text, n_passages, topic_id) for text, topic_id in zip(texts, TOPICS, strict=True)]
-    rows = [answer_of(item, "demo", cut=cut).row() for item in responses]
+    rows = [answer_of(response, "demo", cut=cut).row() for response in responses]
     assert remarks(*rows) == []
     for made in rows:
         assert independently_valid(made)
@@ -177,13 +179,13 @@ def test_any_model_output_gives_a_valid_file(texts: tuple[str, str], n_passages:
 
 def independently_valid(made: dict[str, Any]) -> bool:
     """The published rules again, without our code."""
-    words = sum(len(item["text"].split()) for item in made["answer"])
-    cited = [number for item in made["answer"] for number in item["citations"]]
+    words = sum(len(sentence_row["text"].split()) for sentence_row in made["answer"])
+    cited = [number for sentence_row in made["answer"] for number in sentence_row["citations"]]
     return (
         set(made) == {"run_id", "topic_id", "topic", "references", "response_length", "answer"}
         and len(set(made["references"])) == len(made["references"]) <= 20
         and abs(words - made["response_length"])
-        <= sum(not one.isascii() for item in made["answer"] for one in item["text"])
+        <= sum(not sign.isascii() for sentence_row in made["answer"] for sign in sentence_row["text"])
         and all(type(number) is int and 0 <= number < len(made["references"]) for number in cited)
     )
 

@@ -95,14 +95,18 @@ def official() -> Callable[[str], ModuleType]:
 
 def found(rows: list[Any], narratives: dict[str, str]) -> Counter[tuple[int, bool]]:
     """Return (line, is an error) of the findings, without those of the guidelines."""
-    findings = check_lines_2025([json.dumps(one).encode() for one in rows], narratives).findings
-    return Counter((one.line, one.severity is Severity.PROBLEM) for one in findings if one.consequence != GUIDELINES)
+    findings = check_lines_2025([json.dumps(entry).encode() for entry in rows], narratives).findings
+    return Counter(
+        (finding.line, finding.severity is Severity.PROBLEM)
+        for finding in findings
+        if finding.consequence != GUIDELINES
+    )
 
 
 def found_officially(module: ModuleType, rows: list[Any], narratives: dict[str, str], form: int) -> Any:
     counts: Counter[tuple[int, bool]] = Counter()
-    for number, one in enumerate(rows, start=1):
-        errors, warnings = module.validate_entry(json.loads(json.dumps(one)), form, narratives)
+    for number, entry in enumerate(rows, start=1):
+        errors, warnings = module.validate_entry(json.loads(json.dumps(entry)), form, narratives)
         counts += Counter({(number, True): len(errors), (number, False): len(warnings)})
     return counts
 
@@ -121,7 +125,7 @@ def test_real_answers_in_the_format_of_2025_are_those_of_the_official_converter(
         pytest.skip(f"no real TREC RAG data at {REAL}")
     topics, path = read_topics(REAL / "topics/topics.rag24.test.txt"), REAL / "answers" / f"{name}.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    converted = [official("trec25_conversion").convert_record(one) for one in rows]
+    converted = [official("trec25_conversion").convert_record(answer_row) for answer_row in rows]
     assert [row_2025(answer, "organizer") for answer in read_answers(path, topics)] == converted
     module = official("rag25_validation")
     assert found(converted, topics) == found_officially(module, converted, topics, 1)
@@ -133,9 +137,9 @@ def test_limits_only_in_the_guidelines_are_warnings() -> None:
         row("2", references=[f"msmarco_v2.1_doc_00_{n % 101}#0_0" for n in range(102)], answer=[]),
         row(metadata=metadata(narrative="another")),
     ]
-    findings = check_lines_2025([json.dumps(one).encode() for one in rows], NARRATIVES).findings
-    assert {one.consequence for one in findings} == {GUIDELINES}
-    assert [(one.line, one.rule, one.found) for one in findings] == [
+    findings = check_lines_2025([json.dumps(entry).encode() for entry in rows], NARRATIVES).findings
+    assert {finding.consequence for finding in findings} == {GUIDELINES}
+    assert [(finding.line, finding.rule, finding.found) for finding in findings] == [
         (1, "n_words", "401"),
         (2, "n_references", "102"),
         (2, "duplicate_reference", "one twice"),
@@ -143,7 +147,7 @@ def test_limits_only_in_the_guidelines_are_warnings() -> None:
         (3, "narrative_text", '"another"'),
         (3, "duplicate_narrative", "the narrative of line 1 again"),
     ]
-    texts = [str(one) for one in check_lines_2025([b" ", b"{", b"[]"], NARRATIVES).findings]
+    texts = [str(finding) for finding in check_lines_2025([b" ", b"{", b"[]"], NARRATIVES).findings]
     assert texts[0].startswith("line 2: problem json: expected one JSON object, found no JSON"), "blank lines are none"
     assert texts[-1].startswith("file (2): warning missing_narrative: ")
 
@@ -208,6 +212,9 @@ def test_the_real_files_of_2025_are_read() -> None:
     qrels = read_qrels(REAL / "qrels/qrels.rag25.test.txt")
     assert (len(narratives), len(nuggets), len(qrels)) == (105, 22, 10284)
     assert nuggets.keys() <= narratives.keys()
-    assert Counter(n.importance.value for one in nuggets.values() for n in one.nuggets) == {"vital": 925, "okay": 330}
-    assert all(n.sub_narrative for one in nuggets.values() for n in one.nuggets)
-    assert {one.query_id for one in qrels} == nuggets.keys()
+    assert Counter(n.importance.value for topic_nuggets in nuggets.values() for n in topic_nuggets.nuggets) == {
+        "vital": 925,
+        "okay": 330,
+    }
+    assert all(n.sub_narrative for topic_nuggets in nuggets.values() for n in topic_nuggets.nuggets)
+    assert {qrel.query_id for qrel in qrels} == nuggets.keys()

@@ -67,9 +67,9 @@ def test_without_judges_only_counted_scores_exist() -> None:
     counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
     counted += ["grounded", "copied", "cited_precision", "cited_recall"]
     for model, idk in ((Oracle(), 0), (Refuse(), 1)):
-        found = scores(evaluated(model), "trec_rag24")
-        assert set(found) == set(counted)
-        assert (found["idk_yes"], found["empty"], found["within_length"]) == (idk, 0, 1)
+        values = scores(evaluated(model), "trec_rag24")
+        assert set(values) == set(counted)
+        assert (values["idk_yes"], values["empty"], values["within_length"]) == (idk, 0, 1)
 
 
 def test_the_oracle_contains_every_nugget_and_a_refusal_none(judge: dict[str, Any]) -> None:
@@ -87,11 +87,11 @@ def test_the_oracle_contains_every_nugget_and_a_refusal_none(judge: dict[str, An
 
 
 def test_citations_are_judged_and_invalid_ones_counted(judge: dict[str, Any]) -> None:
-    found = scores(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
-    assert found["citation_validity"] == pytest.approx(2 / 3)
-    assert found["cited_sentences"] == pytest.approx(2 / 3)
-    assert found["support_precision"] == 1
-    assert found["support_recall"] == pytest.approx(2 / 3)
+    values = scores(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
+    assert values["citation_validity"] == pytest.approx(2 / 3)
+    assert values["cited_sentences"] == pytest.approx(2 / 3)
+    assert values["support_precision"] == 1
+    assert values["support_recall"] == pytest.approx(2 / 3)
 
 
 def test_the_prompt_contains_numbered_passages_and_requests_citations() -> None:

@@ -108,7 +108,7 @@ def test_a_citation_with_label_minus_one_is_unjudged_and_counted(tmp_path: Path)
     first["sentences"][0]["citations"].append({"support": "-1"})
     path = written(tmp_path / "s.jsonl", first, second)
     given = read_support(path)
-    assert [one.n_not_judged for one in given] == [2, 1]
+    assert [judgement.n_not_judged for judgement in given] == [2, 1]
     runs = supported_runs(given)
     # As in NIST's evaluation, such a sentence is in no denominator, while a sentence without citation counts in recall.
     assert runs.values["r"]["1"] == {"support_precision": 1.0, "support_recall": 0.5}
@@ -141,8 +141,8 @@ def test_nist_s_assignments_give_the_scores_of_the_track_s_own_tool(nist: Path, 
     for row in rows:
         expected = vars(official.calculate_nugget_scores(row["qid"], row["nuggets"]))
         for runs in (ours, as_tool):
-            found = runs.values[row["run_id"]][row["qid"]]
-            assert all(found[name] == pytest.approx(expected[name], abs=1e-12) for name in as_tool.names)
+            scores = runs.values[row["run_id"]][row["qid"]]
+            assert all(scores[name] == pytest.approx(expected[name], abs=1e-12) for name in as_tool.names)
     for run_id in ours.values:
         mean = official.calculate_global_metrics([row for row in rows if row["run_id"] == run_id])
         for name in as_tool.names:
@@ -154,10 +154,10 @@ def test_nist_s_judgements_are_read_and_counted_again(nist: Path, tmp_path: Path
     runs = supported_runs(read_support(SUPPORT))
     assert (len(rows), len(runs.values), runs.n_topics) == (585, 45, 14)
     for row in rows:
-        levels = [int(one["citations"][0]["support"]) for one in row["sentences"] if one["citations"]]
-        found = runs.values[row["run_id"]][row["topic_id"]]
-        assert found["support_recall"] == pytest.approx(sum(levels) / 2 / len(row["sentences"]))
-        assert found["support_precision"] == (pytest.approx(sum(levels) / 2 / len(levels)) if levels else None)
+        levels = [int(sentence["citations"][0]["support"]) for sentence in row["sentences"] if sentence["citations"]]
+        scores = runs.values[row["run_id"]][row["topic_id"]]
+        assert scores["support_recall"] == pytest.approx(sum(levels) / 2 / len(row["sentences"]))
+        assert scores["support_precision"] == (pytest.approx(sum(levels) / 2 / len(levels)) if levels else None)
     done = run_command("score", SUPPORT, ASSIGNMENTS)
     assert done.status == 0
     assert "ldilab_gpt_4o" in done.out

@@ -87,11 +87,11 @@ def finding_type(line: int, is_error: bool, text: str) -> Found:
 
 def found_by_us(path: Path, topics: Path) -> Counter[Found]:
     findings: Counter[Found] = Counter()
-    for one in check_answers(path, read_topics(topics)).findings:
-        name = OURS[one.rule]
-        line = 0 if name in OF_THE_FILE else one.line
-        topic = one.task_id if name == "missing" else ""
-        findings[line, one.severity is Severity.PROBLEM, f"{name}{topic}"] += 1
+    for finding in check_answers(path, read_topics(topics)).findings:
+        name = OURS[finding.rule]
+        line = 0 if name in OF_THE_FILE else finding.line
+        topic = finding.task_id if name == "missing" else ""
+        findings[line, finding.severity is Severity.PROBLEM, f"{name}{topic}"] += 1
     return findings
 
 
@@ -123,15 +123,15 @@ def topics_of(path: Path) -> Path:
 def test_real_answer_files_have_the_findings_of_the_official_validator(
     path: Path, validate: Callable[[Path, Path], Counter[Found]]
 ) -> None:
-    found = found_by_us(path, topics_of(path))
-    assert found == validate(path, topics_of(path))
+    findings = found_by_us(path, topics_of(path))
+    assert findings == validate(path, topics_of(path))
     log = path.with_name(f"{path.name}.errlog")
     if log.is_file():  # its output when the participant ran it
         text = log.read_text(encoding="utf-8", errors="replace")
-        said = re.findall(r"^(ERROR|WARNING) Line (-?\d+): (.*)$", text, re.MULTILINE)
-        rows = [(int(line), level == "ERROR", message) for level, line, message in said]
+        official_findings = re.findall(r"^(ERROR|WARNING) Line (-?\d+): (.*)$", text, re.MULTILINE)
+        rows = [(int(line), level == "ERROR", message) for level, line, message in official_findings]
         kept = [row for row in rows if not row[2].startswith((*REPAIRS, DOUBLED))]
-        assert found == Counter(finding_type(*row) for row in kept)
+        assert findings == Counter(finding_type(*row) for row in kept)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_sentences_of_an_answer_file_are_unchanged(path: Path) -> None:
     answers = check_answers(path, read_topics(topics_of(path))).answers
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for row, answer in zip(rows, answers, strict=True):
-        expected = [(item["text"], tuple(dict.fromkeys(item["citations"]))) for item in row["answer"]]
-        assert [(item.text, item.citations) for item in answer.sentences] == expected
+        expected = [(sentence["text"], tuple(dict.fromkeys(sentence["citations"]))) for sentence in row["answer"]]
+        assert [(sentence.text, sentence.citations) for sentence in answer.sentences] == expected
 
 
 def broken(rows: list[dict[str, Any]]) -> list[Any]:
@@ -199,8 +199,8 @@ def test_files_broken_in_every_way_have_the_findings_of_the_official_validator(
         pytest.skip(f"no real answer file at {source}")
     rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
     path = tmp_path / "broken.jsonl"
-    lines = (item if isinstance(item, str) else json.dumps(item) for item in broken(rows))
+    lines = (row_or_text if isinstance(row_or_text, str) else json.dumps(row_or_text) for row_or_text in broken(rows))
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    found = found_by_us(path, topics_of(source))
-    assert found == validate(path, topics_of(source))
-    assert len({name.rstrip("-0123456789") for _, _, name in found}) == len(OURS)
+    findings = found_by_us(path, topics_of(source))
+    assert findings == validate(path, topics_of(source))
+    assert len({name.rstrip("-0123456789") for _, _, name in findings}) == len(OURS)

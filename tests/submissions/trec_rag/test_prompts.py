@@ -27,12 +27,12 @@ def rendered() -> dict[str, str]:
     nuggets = [{"text": "It runs from April", "importance": "vital"}, {"text": "It is red", "importance": "okay"}]
     judged = replace(base, task=replace(base.task, extra={"nuggets": nuggets}))
     creation = prompt_text(nugget_creation().open(judged))
-    found = json.dumps({"id": code_in(creation.text), "nuggets": [item["text"] for item in nuggets]})
+    reply = json.dumps({"id": code_in(creation.text), "nuggets": [nugget["text"] for nugget in nuggets]})
     return {
         "nugget_assignment": prompt_text(nugget_assignment().open(judged)).text,
         "citation_support": prompt_text(citation_support().open(judged)).text,
         "nugget_creation": creation.text,
-        "nugget_importance": prompt_text(creation.read(found)).text,
+        "nugget_importance": prompt_text(creation.read(reply)).text,
     }
 
 

@@ -48,14 +48,14 @@ def judging(*clients: ScriptedClient) -> Judge:
 def answers_to(sample: Benchmark) -> list[CitedAnswer]:
     """Answers with every other nugget, citing the first segment of the run, followed by a sentence without citation."""
     contexts = sample.read_contexts(Setting.FULL_RAG)
-    found = []
+    answers = []
     for task in sample.tasks:
         ids = tuple(passage.passage_id for passage in contexts.passages[task.task_id])
         stated = [CitedSentence(f"{nugget['text']}.", (0, 3)) for nugget in task.extra["nuggets"][::2]]
-        found.append(
+        answers.append(
             CitedAnswer("demo", task.task_id, task.question, ids, (*stated, CitedSentence("Much more is known.")))
         )
-    return found
+    return answers
 
 
 def rows_in(path: Path) -> list[dict[str, Any]]:
@@ -141,9 +141,9 @@ def test_nuggets_are_created_for_topics_without_any_and_read_back(sample: Benchm
         pool(bare, contexts.passages, retrieval_side("trec_rag24").load_qrels(SAMPLE, "researchy")), judging()
     )
     write_nuggets(tmp_path / "n.jsonl", made)
-    found = read_nuggets(tmp_path / "n.jsonl")
-    assert (list(found), unanswered) == (["900201", "900202"], [])
-    assert list(found.values()) == made
+    nuggets = read_nuggets(tmp_path / "n.jsonl")
+    assert (list(nuggets), unanswered) == (["900201", "900202"], [])
+    assert list(nuggets.values()) == made
     for task, topic in zip(bare, made, strict=True):
         heads = {
             (passage.title + "\n" + passage.text).split(". ")[0].replace("\n", " ")
