@@ -552,7 +552,7 @@ def read_run(path: Path) -> FileRun:
     result = FileRun((query_key(query_id), ranking) for query_id, ranking in run.items())
     if len(result) != len(run):
         problems = Problems(path, "run", "use the same spelling for all lines of a task")
-        problems.add(0, "one spelling of each task's id", "two of one task")
+        problems.add(0, "one spelling of each task's id", "two spellings of a task")
         problems.raise_if_any()
     result.reordered = set(map(query_key, run.reordered))
     return result

@@ -315,7 +315,7 @@ def _logged_answers(path: Path) -> tuple[FileForm, list[Response], dict[str, lis
             "logged answers",
             where=str(path),
             expected="one evaluation of one of " + ", ".join(f"{name}_full_rag" for name in BENCHMARKS.values()),
-            found=f"{len(evaluations)} of them",
+            found=f"{len(evaluations)} evaluations",
             next_step="name a single evaluation; evaluate with --tasks ikat24_full_rag,ikat24_facts --log_samples",
         )
     ((form, task_of_year),) = evaluations

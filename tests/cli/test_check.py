@@ -107,7 +107,10 @@ def test_a_file_of_trec_is_checked_without_its_topics_as_far_as_that_goes(
     status, said = checked(row)
     assert status == 0
     assert "0 problems, 0 warnings" in said
-    assert f"not checked: whether each {what} belongs to the track and has its text, and none is missing" in said
+    assert (
+        f"not checked: whether each {what} belongs to the track and has the official text, and whether any is missing"
+        in said
+    )
     assert f"ragtasks data fetch trec_rag2{4 if what == 'topic' else 5}" in said
     status, said = checked({**row, "answer": [{**SENTENCE, "citations": [7]}]})
     assert (status, "problem citation" in said) == (1, True)

@@ -108,5 +108,5 @@ class CheckedFile:
 
 def unchecked_topics(topics: object, noun: str, benchmark: str) -> tuple[str, ...]:
     """Return the checks that require the topics; () if the topics are available."""
-    checks = f"whether each {noun} belongs to the track and has its text, and none is missing"
+    checks = f"whether each {noun} belongs to the track and has the official text, and whether any is missing"
     return () if topics is not None else (f"{checks}: no local {noun}s (`ragtasks data fetch {benchmark}`)",)

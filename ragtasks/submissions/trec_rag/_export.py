@@ -40,7 +40,7 @@ def logged_responses(path: Path, domain: str) -> list[Response]:
         "logged answers",
         where=str(path),
         expected=f"one evaluation of {benchmark} with answers to the set {domain}",
-        found=f"{len(nonempty)} of them",
+        found=f"{len(nonempty)} evaluations",
         next_step=f"name a single results file; evaluate with --tasks {benchmark} --log_samples --output_path DIR",
     )
 

@@ -53,7 +53,7 @@ def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[Topic
             expected=f"nuggets for all {len(rows)} topics",
             found=f"none for {len(failed)}: "
             + "; ".join(f"{row.task_id}: {row.reason}" for row in failed[:_MAX_LISTED]),
-            next_step="run the same again: answers so far are saved. Nothing was written",
+            next_step="run the command again: replies so far are saved, and nothing was written",
         )
     topics = [
         TopicNuggets(
