@@ -103,9 +103,9 @@ class Rating:
     rating: Estimate | None
     """Bradley-Terry with ties, 1000 on average; None without a finite rating or without an interval."""
     controlled: Estimate | None
-    """The same for answers of equal length."""
+    """The rating for answers of equal length; None as for `rating`."""
     elo: Elo | None
-    """Elo; None without an interval."""
+    """None without an interval."""
     reason: str = ""
 
 

@@ -183,7 +183,6 @@ def check_domain(domain: str, domains: Sequence[str]) -> None:
 # Files derived from official files, such as passages cut from documents. They are created once in `<root>/derived/`.
 
 FOLDER = "derived"
-"""Name of the folder."""
 
 
 def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, Any]]]) -> Path:

@@ -17,7 +17,6 @@ from ragtasks.tables import Table
 SAMPLE = "sample"
 """Value of `data` that selects the benchmark inside the package."""
 DEFAULT_BENCHMARK = "mtrag"
-"""Default benchmark of commands."""
 
 _SAMPLES = Path(__file__).resolve().parent / "sample"
 BENCHMARKS = ExtensionPoint(

@@ -431,7 +431,6 @@ USAGE_KEYS = (
     *("seconds", "first_token_seconds", "retriever_seconds", "input_tokens", "output_tokens", "cached_tokens"),
     *("cost", "currency"),
 )
-"""Keys of a record that report usage."""
 _CURRENCY = "USD"
 
 

@@ -40,7 +40,6 @@ BENCHMARKS: Mapping[FileForm, str] = {
 MAX_WORDS = 250
 """Maximum words of an answer in 2025."""
 MAX_PASSAGES = 1000
-"""Maximum passages of an answer."""
 
 _MOST_NAMED = 5
 _STOPS = "the track's validator stops"

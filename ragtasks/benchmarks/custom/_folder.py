@@ -166,9 +166,9 @@ class Folder:
     """One per user turn, in file order."""
     corpus: Corpus
     qrels: tuple[Qrel, ...] | None
-    """Judgements; None without that file."""
+    """Judgements; None without `qrels.tsv`."""
     retrieved: Mapping[str, tuple[str, ...]] | None
-    """Task id -> passage ids, best first; None without that file."""
+    """Task id -> passage ids, best first; None without `retrieved.trec`."""
     notes: tuple[str, ...] = ()
     """Notes on unread keys, and on scores that contradict the order of the file. Neither is an error."""
 

@@ -36,7 +36,7 @@ class TopicNuggets:
 
     topic_id: str
     query: str
-    """Text of the topic; empty if the file has none."""
+    """Text of the topic; empty if the file contains no text."""
     nuggets: tuple[Nugget, ...]
     """At least one, usually ordered by importance, with distinct texts."""
 

@@ -25,7 +25,6 @@ _SUFFIX = ".jsonl"
 # run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4.
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Maximum size of a file."""
 
 _REJECTS = "the official checker rejects it"
 _STOPS = "the official checker stops at it"

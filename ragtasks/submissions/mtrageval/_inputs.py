@@ -40,7 +40,7 @@ class InputTask:
     messages: tuple[tuple[str, str], ...]
     """(speaker, text) of each message."""
     contexts: tuple[Passage, ...] | None
-    """Passages for task B; None if the file contains none."""
+    """Passages for task B; None if the file contains no passages."""
     further_fields: Mapping[str, Any]
 
 

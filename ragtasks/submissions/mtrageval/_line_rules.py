@@ -52,7 +52,6 @@ def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
 
 
 MAX_CONTEXTS = 10
-"""Maximum contexts of a task."""
 RECOMMENDED_CONTEXTS = 5
 """Number of contexts that the organizers recommend for task C."""
 
@@ -298,4 +297,3 @@ LINE_RULES: tuple[Callable[[Line], Iterator[Problem]], ...] = (
     changed_texts,
     predictions,
 )
-"""Every check of a line."""
