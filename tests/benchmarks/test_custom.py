@@ -71,7 +71,7 @@ def problems_of(root: Path) -> list[str]:
     return custom.read_folder(root)[1]
 
 
-def the_turn(**more: Any) -> Files:
+def with_turn(**more: Any) -> Files:
     """Return a folder whose second conversation, in line 2, has a single turn with these keys."""
     files = Files()
     row = {key: value for key, value in (turn() | more).items() if value is not ...}
@@ -79,89 +79,89 @@ def the_turn(**more: Any) -> Files:
     return files
 
 
-def the_conversation(**more: Any) -> Files:
+def with_conversation(**more: Any) -> Files:
     files = Files()
     row = {key: value for key, value in (conversation("c2", turn()) | more).items() if value is not ...}
     files.conversations[1] = row
     return files
 
 
-def the_passage(**more: Any) -> Files:
+def with_passage(**more: Any) -> Files:
     """Return a folder whose fourth passage has these keys."""
     files = Files()
     files.passages.append({key: value for key, value in (passage("p4") | more).items() if value is not ...})
     return files
 
 
-def a_line(content: bytes, name: str = "conversations") -> Files:
+def with_line(content: bytes, name: str = "conversations") -> Files:
     files = Files()
     getattr(files, name).append(content)
     return files
 
 
-def files_with(name: str, content: bytes) -> Files:
+def with_file(name: str, content: bytes) -> Files:
     return Files(further={name: content})
 
 
 PROBLEMS = {
-    "not JSON": a_line(b"{broken\n"),
-    "corrupt": a_line(b'{"conversation_id": "c3", "tur'),
-    "no object": a_line(b"[1]\n"),
-    "key twice": a_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
-    "NaN": a_line(b'{"turns": NaN}\n'),
-    "deep": a_line(b'{"a":' * 200_000 + b"\n"),
-    "half a pair": a_line(b'{"conversation_id": "\\ud800"}\n'),
-    "not UTF-8": a_line(b'{"conversation_id": "\xe9"}\n'),
-    "unknown key": the_conversation(turn=[]),
-    "no id": the_conversation(conversation_id=...),
-    "id no text": the_conversation(conversation_id=7),
-    "id blank": the_conversation(conversation_id=" "),
-    "id with a gap": the_conversation(conversation_id="c 2"),
-    "id twice": the_conversation(conversation_id="c1"),
-    "no turns": the_conversation(turns=...),
-    "empty turns": the_conversation(turns=[]),
-    "turn no object": the_conversation(turns=["Why?"]),
-    "bad domain": the_conversation(domain="My corpus"),
-    "domain without passages": the_conversation(domain="custon"),
-    "turn's unknown key": the_turn(anwser="x"),
-    "no question": the_turn(question=...),
-    "blank question": the_turn(question="\t"),
-    "no answer": the_turn(answer=...),
-    "null answer": the_turn(answer=None),
-    "answerability": the_turn(answerability="answerble"),
-    "references no list": the_turn(references={"p1": 1}),
-    "reference no text": the_turn(references=[1]),
-    "reference twice": the_turn(references=["p1", "p1"]),
-    "unknown reference": the_turn(references=["p-1"]),
-    "references without an answer": the_turn(references=["p1"], answerability="UNANSWERABLE"),
-    "question types": the_turn(question_types=5),
-    "multi-turn": the_turn(multi_turn=""),
-    "rewrite": the_turn(rewrite=" "),
-    "passage, not JSON": a_line(b"{,}\n", "passages"),
-    "passage, no id": the_passage(_id=...),
-    "passage, two ids": the_passage(passage_id="p5"),
-    "passage, another id": the_passage(id="p5"),
-    "passage, ids of two types": the_passage(id=["p4"]),
-    "passage, id with a gap": the_passage(_id="p\u00a04"),
-    "passage, id twice": the_passage(_id="p2"),
-    "passage, no text": the_passage(text=...),
-    "passage, title": the_passage(title=["x"]),
-    "passage, url": the_passage(url=3),
-    "passage, domain": the_passage(domain="../x"),
-    "qrels, cells": files_with("qrels.tsv", b"c1<::>1 p1\n"),
-    "qrels, late header": files_with("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
-    "qrels, grade": files_with("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
-    "qrels, negative": files_with("qrels.tsv", b"c1::1 0 p1 -1\n"),
-    "qrels, task": files_with("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
-    "qrels, no task id": files_with("qrels.tsv", b"c1\tp1\t1\n"),
-    "qrels, passage": files_with("qrels.tsv", b"c1::1\tp9\t1\n"),
-    "qrels, twice": files_with("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
-    "qrels, empty": files_with("qrels.tsv", b"\n"),
-    "run, cells": files_with("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
-    "run, score": files_with("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
-    "run, task": files_with("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
-    "run, passage": files_with("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
-    "run, twice": files_with("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
+    "not JSON": with_line(b"{broken\n"),
+    "corrupt": with_line(b'{"conversation_id": "c3", "tur'),
+    "no object": with_line(b"[1]\n"),
+    "key twice": with_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
+    "NaN": with_line(b'{"turns": NaN}\n'),
+    "deep": with_line(b'{"a":' * 200_000 + b"\n"),
+    "half a pair": with_line(b'{"conversation_id": "\\ud800"}\n'),
+    "not UTF-8": with_line(b'{"conversation_id": "\xe9"}\n'),
+    "unknown key": with_conversation(turn=[]),
+    "no id": with_conversation(conversation_id=...),
+    "id no text": with_conversation(conversation_id=7),
+    "id blank": with_conversation(conversation_id=" "),
+    "id with a gap": with_conversation(conversation_id="c 2"),
+    "id twice": with_conversation(conversation_id="c1"),
+    "no turns": with_conversation(turns=...),
+    "empty turns": with_conversation(turns=[]),
+    "turn no object": with_conversation(turns=["Why?"]),
+    "bad domain": with_conversation(domain="My corpus"),
+    "domain without passages": with_conversation(domain="custon"),
+    "turn's unknown key": with_turn(anwser="x"),
+    "no question": with_turn(question=...),
+    "blank question": with_turn(question="\t"),
+    "no answer": with_turn(answer=...),
+    "null answer": with_turn(answer=None),
+    "answerability": with_turn(answerability="answerble"),
+    "references no list": with_turn(references={"p1": 1}),
+    "reference no text": with_turn(references=[1]),
+    "reference twice": with_turn(references=["p1", "p1"]),
+    "unknown reference": with_turn(references=["p-1"]),
+    "references without an answer": with_turn(references=["p1"], answerability="UNANSWERABLE"),
+    "question types": with_turn(question_types=5),
+    "multi-turn": with_turn(multi_turn=""),
+    "rewrite": with_turn(rewrite=" "),
+    "passage, not JSON": with_line(b"{,}\n", "passages"),
+    "passage, no id": with_passage(_id=...),
+    "passage, two ids": with_passage(passage_id="p5"),
+    "passage, another id": with_passage(id="p5"),
+    "passage, ids of two types": with_passage(id=["p4"]),
+    "passage, id with a gap": with_passage(_id="p\u00a04"),
+    "passage, id twice": with_passage(_id="p2"),
+    "passage, no text": with_passage(text=...),
+    "passage, title": with_passage(title=["x"]),
+    "passage, url": with_passage(url=3),
+    "passage, domain": with_passage(domain="../x"),
+    "qrels, cells": with_file("qrels.tsv", b"c1<::>1 p1\n"),
+    "qrels, late header": with_file("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
+    "qrels, grade": with_file("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
+    "qrels, negative": with_file("qrels.tsv", b"c1::1 0 p1 -1\n"),
+    "qrels, task": with_file("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
+    "qrels, no task id": with_file("qrels.tsv", b"c1\tp1\t1\n"),
+    "qrels, passage": with_file("qrels.tsv", b"c1::1\tp9\t1\n"),
+    "qrels, twice": with_file("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
+    "qrels, empty": with_file("qrels.tsv", b"\n"),
+    "run, cells": with_file("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
+    "run, score": with_file("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
+    "run, task": with_file("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
+    "run, passage": with_file("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
+    "run, twice": with_file("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
     "run, a folder": Files(),
 }
 
@@ -178,7 +178,7 @@ def test_every_type_of_problem_is_found_alone_and_by_line(name: str, tmp_path: P
 
 
 def test_the_command_for_listing_every_problem_can_be_pasted(tmp_path: Path) -> None:
-    root = the_turn(answer=...).write(tmp_path / "it's mine")
+    root = with_turn(answer=...).write(tmp_path / "it's mine")
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
     command = str(caught.value).split("run `")[1].split("`")[0]
@@ -213,7 +213,7 @@ def test_a_corpus_of_beir_or_mtrag_is_read_and_unread_keys_are_named_once(tmp_pa
 
 def test_a_check_notes_the_order_that_contradicts_the_scores_as_an_evaluation_does(tmp_path: Path) -> None:
     content = b"c1::1 Q0 p1 1 1.0 t\nc1::1 Q0 p2 1 2.0 t\nc2::1 Q0 p1 7 2.0 t\nc2::1 Q0 p2 9 1.0 t\n"
-    root = files_with("retrieved.trec", content).write(tmp_path)
+    root = with_file("retrieved.trec", content).write(tmp_path)
     note = "in 1 of 2 queries the order of the file contradicts the scores; scores rank"
     assert f"retrieved.trec: {note}" in check_folder(root).lines
     run = read_run(root / "retrieved.trec")
@@ -346,9 +346,9 @@ def test_a_benchmark_is_named_after_its_folder_and_its_revision_changes_with_the
     first = load(Files(), tmp_path / "my data")
     assert (first.label, first.is_sample, first.suite) == ("custom: my-data", False, "mtrag")
     assert load(Files(), tmp_path / "again").revision == first.revision
-    assert load(files_with("qrels.tsv", b"c1::1 p1 1\n"), tmp_path / "judged").revision == first.revision
-    assert load(the_turn(answer="Else."), tmp_path / "other").revision != first.revision
-    assert load(the_passage(), tmp_path / "more").revision != first.revision
+    assert load(with_file("qrels.tsv", b"c1::1 p1 1\n"), tmp_path / "judged").revision == first.revision
+    assert load(with_turn(answer="Else."), tmp_path / "other").revision != first.revision
+    assert load(with_passage(), tmp_path / "more").revision != first.revision
 
 
 def test_a_title_is_part_of_the_text_once(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_reference_omits_answered_questions_without_references(tmp_path: Path) -
 
 def test_a_run_in_the_folder_takes_precedence_over_the_search(tmp_path: Path) -> None:
     lines = b"c1::1 Q0 p2 1 0.5 me\nc1::1 Q0 p3 2 9.5 me\nc2<::>1 Q0 p1 1 1 me\n"
-    benchmark = load(files_with("retrieved.trec", lines), tmp_path)
+    benchmark = load(with_file("retrieved.trec", lines), tmp_path)
     contexts: Contexts = benchmark.read_contexts(Setting.FULL_RAG)
     assert contexts.run == "retrieved.trec"
     ids = {key: [passage_record.passage_id for passage_record in items] for key, items in contexts.passages.items()}
@@ -393,7 +393,7 @@ def test_tables_name_the_source_of_a_folder_s_ranking(tmp_path: Path) -> None:
     from retrieval_cache import Workspace, evaluate_runs
 
     run_lines = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
-    for name, files in {"retrieved.trec": files_with("retrieved.trec", run_lines), "bm25 (built in)": Files()}.items():
+    for name, files in {"retrieved.trec": with_file("retrieved.trec", run_lines), "bm25 (built in)": Files()}.items():
         workspace = Workspace("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
         first = next(table for table in evaluate_runs(workspace, ["official"]).tables if table.rows)
         assert {row[0] for row in first.rows} == {name}
@@ -406,7 +406,7 @@ def test_relevance_comes_from_judgements_or_else_references(tmp_path: Path) -> N
         ("beir", b"query-id\tcorpus-id\tscore\nc1::1\tp3\t2\nc2<::>1\tp1\t0\n"),
         ("trec", b"c1<::>1 0 p3 2\r\nc2<::>1 0 p1 0\r\n"),
     ):
-        root = files_with("qrels.tsv", content).write(tmp_path / name)
+        root = with_file("qrels.tsv", content).write(tmp_path / name)
         assert custom.load_qrels(root, "custom") == (Qrel("c1<::>1", "p3", 2), Qrel("c2<::>1", "p1", 0))
 
 
@@ -564,7 +564,7 @@ def test_the_command_prints_counts_and_next_commands(
 def test_the_command_exits_with_status_1_for_a_problem(
     tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
 ) -> None:
-    status, lines = validated(the_turn(answer=...).write(tmp_path))
+    status, lines = validated(with_turn(answer=...).write(tmp_path))
     assert status == 1
     assert lines[0] == f"{tmp_path}: 1 error in 1 file"
     assert lines[1:] == ["conversations.jsonl: line 2 (turn 1 of c2): expected `answer`, found no `answer`"]
