@@ -68,7 +68,7 @@ def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """Shares of the rated items on which raters agree, 0 to 1. Each share includes the one before."""
+    """Shares of the rated items on which raters agree, 0 to 1. Each share includes the previous share."""
 
     absolute: float
     """All raters gave the same score."""

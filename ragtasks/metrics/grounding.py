@@ -287,7 +287,7 @@ class GroundedAnswer:
         )
 
     def _missing(self, sentence: _Sentence, order: _OrderedWords) -> list[tuple[Span, bool]]:
-        """Return the span of each content word that no passage has, and whether a turn has it."""
+        """Return the span of each content word that no passage contains, and whether a turn contains it."""
         passages, *turns = self._sources
         return [
             (order.span(position, position, sentence.span.start), any(unit in turn for turn in turns))
@@ -477,8 +477,8 @@ _BEFORE_ITEM = 12
 def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of `1.`, `2)` and `(3)` before list items, each on its own line or within one.
 
-    A single number opens an item only if it is a 1 at the start of a line. Any other needs the previous or next number,
-    so a sentence that begins with a number (`40. That is all.`) keeps it.
+    A single number opens an item only if it is a 1 at the start of a line. Any other number opens an item only if its
+    predecessor occurs before it or its successor after it, so a sentence keeps its number in `40. That is all.`
     """
     candidates = [
         (int(match[1]), "\n" in before[0] or before.start() == 0, match.span())

@@ -537,7 +537,7 @@ def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
 
 
 def length_ratio(rewrite: str, question: str, language: str = ENGLISH) -> float:
-    """Return the word count of the rewrite divided by that of the question, which counts as at least 1."""
+    """Return the word count of the rewrite divided by the word count of the question (at least 1)."""
     return word_count(rewrite, language) / max(word_count(question, language), 1)
 
 

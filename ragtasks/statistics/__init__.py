@@ -1,4 +1,4 @@
-"""Inference from benchmark scores whose tasks are not independent."""
+"""Inference from benchmark scores: tasks of one conversation are not independent."""
 
 from ragtasks.statistics._decisions import ENOUGH_EQUAL, Look, Race, RaceEnd, Values
 from ragtasks.statistics._judges import EXACT, Repeatability, assisted_mean, repeatability

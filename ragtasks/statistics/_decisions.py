@@ -374,7 +374,7 @@ def spent_levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[f
 
 
 def _bound(density: Floats, positions: Floats, spread: float, chance: float) -> float:
-    """Return the distance from 0 that a walk from a density of positions exceeds with a chance; by bisection."""
+    """Return the distance from 0 that a walk from a density of positions exceeds with this chance, by bisection."""
     from scipy.special import ndtr
 
     low, high = 0.0, 12.0

@@ -1,4 +1,4 @@
-"""Batches whose shape depends only on a text's own length, so that its vectors are bit-identical in any batch.
+"""Batches whose shape depends only on a text's length, so that the vectors of a text are bit-identical in any batch.
 
 The last bits of a matrix product depend on the shapes of the factors. The encoder therefore receives a text in a fixed
 shape: rows, width, with or without a mask, independent of the other texts. Spare rows repeat the last text. Only then
