@@ -2,10 +2,9 @@
 
 Answers are compared with a reference and their passages (`semantic_scores`) in three ways that give the same scores:
 ours, bert-score's own loop (all pairs in one call), and the official pattern (two calls for an answer and its
-reference,
-one for each passage). The ways alternate, every score is compared before a ratio is printed, and a ratio is the median
-over repetitions. Then a second model answers the same tasks. Its answers are scored with and without the cache of
-embeddings, and the scores must be bitwise equal.
+reference, one for each passage). The ways alternate, every score is compared before a ratio is printed, and a ratio is
+the median over repetitions. Then a second model answers the same tasks. Its answers are scored with and without the
+cache of embeddings, and the scores must be bitwise equal.
 
 The encoder is a DeBERTa with random weights, because only time is measured. `--size xlarge` has the configuration of
 deberta-xlarge-mnli and requires a GPU; `small` is for two cores. `--size minilm` is the packaged encoder with real

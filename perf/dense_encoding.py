@@ -1,9 +1,8 @@
 """Speed of encoding passages, compared with sentence-transformers' own `encode` on equal texts.
 
 Ours uses a budget of tokens per batch, theirs a fixed number of texts; both sort by length. The two alternate, a ratio
-is
-the median over repetitions, and every vector is compared before a ratio is printed. Tokens per second exclude padding.
-On a processor, CPU time is measured, which depends least on other programs.
+is the median over repetitions, and every vector is compared before a ratio is printed. Tokens per second exclude
+padding. On a processor, CPU time is measured, which depends least on other programs.
 
     python perf/dense_encoding.py [--data path/to/mt-rag-benchmark] [--model minilm] [--passages 200] [--device cuda]
 """

@@ -4,8 +4,8 @@ python perf/grounding.py FOLDER                  the data folder: mt-rag-benchma
 python perf/grounding.py FOLDER --begin BEGIN    adds a checkout of github.com/google/BEGIN-dataset
 
 The definition was chosen on all of BEGIN's development sets, MTRAG's human evaluation and NIST's assessments, so none
-of
-the tables is held back. Intervals are percentiles of 1,000 resamples of documents, conversations, topics or questions.
+of the tables is held back. Intervals are percentiles of 1,000 resamples of documents, conversations, topics or
+questions.
 """
 
 from __future__ import annotations
@@ -201,8 +201,7 @@ def nist(folder: Path) -> None:
     """Print the agreement with NIST's assessors on support.
 
     The files do not contain the texts of the segments. A segment is represented by the sentences of other groups' runs
-    that
-    assessors found fully supported by it, so `grounded` sees only a part of the assessors' text.
+    that assessors found fully supported by it, so `grounded` sees only a part of the assessors' text.
     """
     lines = (folder / "trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl").read_text().splitlines()
     judged = [

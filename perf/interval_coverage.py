@@ -2,8 +2,7 @@
 
 Each row is one type of benchmark: number of conversations, correlation of two tasks of one (ICC), and distribution of
 values. Conversations have 2 to 13 tasks, as MTRAG's have about 8. Columns are the share of benchmarks whose 95 %
-interval
-contains the true mean, and the mean width:
+interval contains the true mean, and the mean width:
 
 - naive: the mean and 1.96 standard errors of independent tasks, as in the harness's table;
 - BCa: a bootstrap over conversations by its textbook form (the percentile interval if it is undefined);

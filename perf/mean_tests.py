@@ -1,19 +1,17 @@
 """False alarms and power of tests of equal means, on simulated benchmarks with conversations.
 
 Conversations have 2 to 13 tasks, as MTRAG's have about 8. Rows of the first table are differences of two sides with
-equal
-means, so each share is of false alarms at 5 %: first sides with different distributions, then equal distributions. Rows
-of the second table are true differences of the size that a t-test finds in 80 % (Cohen's formula on the standard error
-reported by ragtasks), and of the size that `ragtasks compare` reports as detectable. Columns:
+equal means, so each share is of false alarms at 5 %: first sides with different distributions, then equal
+distributions. Rows of the second table are true differences of the size that a t-test finds in 80 % (Cohen's formula on
+the standard error reported by ragtasks), and of the size that `ragtasks compare` reports as detectable. Columns:
 
 - flip: sign flips of complete conversations, the former test of ragtasks, for sides with equal distributions;
 - t: the mean in standard errors over conversations against Student's t;
 - ours: `ragtasks.statistics`; without a p value, nothing is found.
 
 The last table has equal systems: the share of benchmarks in which any of them is called worse than the best, with
-Holm's
-correction over the differences to the best, and over all pairs, as in `report` and the leaderboard. `--equal` prints
-only this table.
+Holm's correction over the differences to the best, and over all pairs, as in `report` and the leaderboard. `--equal`
+prints only this table.
 
     python perf/mean_tests.py --benchmarks 2000
 """

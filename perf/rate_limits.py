@@ -1,9 +1,8 @@
 """Clients against a loopback server with rate limits: answered prompts, time and number of requests.
 
 Each row is a type of limit and of reporting it. The ideal is the time that the limit itself requires for all prompts;
-the
-clock starts after imports and first connections. A minute is shortened, for server and client alike, so that the table
-takes minutes instead of hours.
+the clock starts after imports and first connections. A minute is shortened, for server and client alike, so that the
+table takes minutes instead of hours.
 
     python -m perf.rate_limits [--minute 12] [--prompts 1000] [--limit 500] [--tokens] [--style NAME ...] [--kind NAME]
         [--client ours|sdk|tenacity ...]

@@ -3,9 +3,8 @@
 The corpus consists of the passages of an MTRAG checkout. Beyond their number they are repeated under other ids, with
 shuffled sentences and some from another passage, so that all differ. Each system runs in its own process, for its own
 peak memory; it reads the same file, builds the index, and answers the same 777 questions for 10 passages each. End to
-end
-is reading, tokenizing, building and answering. rank_bm25 may answer a sample of the questions; its time is then scaled,
-and the table states so. Tokenizing all texts is measured separately.
+end is reading, tokenizing, building and answering. rank_bm25 may answer a sample of the questions; its time is then
+scaled, and the table states so. Tokenizing all texts is measured separately.
 
     python perf/retrieval.py --data path/to/mt-rag-benchmark --sizes 10000 60000 366000
 """
@@ -183,8 +182,7 @@ def in_child(root: Path, *arguments: str) -> str:
     """Return the output of this script in a new process.
 
     A child's peak memory starts at its parent's (Linux keeps the value over exec), so the parent must stay small: even
-    the
-    corpus is made in a child.
+    the corpus is made in a child.
     """
     command = [sys.executable, __file__, "--data", str(root), *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -3,8 +3,7 @@
 ROUGE-L: `rouge_l_batch` against rouge-score. BERTScore: `semantic_scores` against the official pattern, two calls of
 bert-score for a response and its target and one for each passage, on the same packaged encoder. The work is that of
 `--tasks mtrag`: every task in each of its settings. Every value is compared before a ratio is printed. Loading is
-    excluded
-on both sides; the two alternate, and a ratio is the median over repetitions.
+excluded on both sides; the two alternate, and a ratio is the median over repetitions.
 
     python perf/scoring.py --data path/to/mt-rag-benchmark --tasks 40
 """

@@ -7,8 +7,7 @@ complete steps it is the time if no step can be divided (800 in 64 slots: 13 ste
 server, from the first request to the last reply; the median of several repetitions is printed.
 
 With `--kills`: an evaluation is killed at random moments and restarted, and must log the same as without kills.
-Requests in
-flight at a kill are sent again; saved replies must not be requested again.
+Requests in flight at a kill are sent again; saved replies must not be requested again.
 
     python -m perf.searching [--conversations 200] [--slots 64] [--delay 0.2] [--steps 4 | --uneven] [--protocol text]
     python -m perf.searching --kills 30 [--delay 0.05]

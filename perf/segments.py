@@ -4,8 +4,7 @@ CPU seconds over all threads are more reliable than wall-clock seconds on a busy
 
 The source has the form of MS MARCO V2.1's segments: gzipped JSON-lines shards of 100,000 generated segments each (about
 1,100 bytes per line before gzip). The run names 100 segments for each of 301 queries, spread over the complete source,
-like
-a TREC RAG run. For every size, a separate process makes the stored run, as `ragtasks retrieve --retriever run:FILE
+like a TREC RAG run. For every size, a separate process makes the stored run, as `ragtasks retrieve --retriever run:FILE
 --corpus DOMAIN=FOLDER --depth 20` does, and then requests it again, which finds it by its key.
 
     python perf/segments.py [--sizes 500000 1000000 2000000]

@@ -3,8 +3,7 @@
     python perf/sentence_agreement.py DATA      DATA: folders answers/ and retrieve_results/ as published
 
 - Segments: of two adjacent segments (10 sentences, every 5), the second begins at the sixth sentence of the first.
-    Their
-  `start_char` cannot be used: the values drift from the text by a character or two.
+  Their `start_char` cannot be used: the values drift from the text by a character or two.
 - Answers: sentences of an answer file are joined with their citations in brackets and split again.
 """
 

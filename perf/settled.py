@@ -1,9 +1,8 @@
 """Judge prompts that `skip_settled` saves on real answers: those whose conditioned score a refusal determines.
 
 The answers are those rated by people (three models, MTRAG) and those of two systems to MTRAG-UN; `NgramIdk` detects
-their
-refusals. Counted are the prompts of `rb_llm`, `rl_f`, `idk` and `clarification`, with each sentence of an answer as a
-statement of `rl_f`. Equal prompts count once.
+their refusals. Counted are the prompts of `rb_llm`, `rl_f`, `idk` and `clarification`, with each sentence of an answer
+as a statement of `rl_f`. Equal prompts count once.
 
     python -m perf.settled --data FOLDER [--systems FILE...]
 """

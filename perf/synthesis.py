@@ -5,11 +5,9 @@
     python perf/synthesis.py encoder [--seeds 0 1 2] [--dialogues 60] [--base minilm]
 
 `propositions`: the setup of the OR-CONVQA paper (section 4.1) on its 14,443 released propositions. Neither its
-    dialogues
-nor the propositions behind each answer were released. Questions are therefore those of real dialogues whose documents
-are
-available. A proposition counts as relevant if it is the BM25-closest one to a sentence that the official files name for
-the answer, and contains half of its words: a silver judgement, not the paper's.
+dialogues nor the propositions behind each answer were released. Questions are therefore those of real dialogues whose
+documents are available. A proposition counts as relevant if it is the BM25-closest one to a sentence that the official
+files name for the answer, and contains half of its words: a silver judgement, not the paper's.
 
 `training`: tiny models with random weights (T5 and BERT classes, some ten thousand weights), trained on dialogues made
 from a template, and measured on held-out dialogues, one split per seed; with and without the conditional first word. It

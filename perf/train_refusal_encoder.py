@@ -4,8 +4,7 @@
     python -m perf.train_refusal_encoder --write             trains and writes the weights of the package
 
 Training data are the English responses of `perf/refusals/` (`perf/train_refusals.py` describes them), without responses
-of
-real systems. The encoder's weights are frozen: a low-rank change of its upper half is trained, with the labels of
+of real systems. The encoder's weights are frozen: a low-rank change of its upper half is trained, with the labels of
 sentences as a second target. About fifteen minutes on two cores; a GPU is used if available.
 """
 

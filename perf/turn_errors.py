@@ -5,11 +5,9 @@ python perf/turn_errors.py FOLDER --second LABELS    adds the second labelling o
 python perf/turn_errors.py FOLDER --speed            only the speed in answers per second
 
 Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the types and without
-the
-other labelling. The 200 of round 1, labelled twice, were used to make the rules stricter, so their figures are too
+the other labelling. The 200 of round 1, labelled twice, were used to make the rules stricter, so their figures are too
 favorable. The 117 of round 2 were drawn afterwards, by the types that the rules gave at that time (`predicted`), and
-were
-new; "also" are further labels that apply. Labels and draw also contain three errors that the rules do not detect:
+were new; "also" are further labels that apply. Labels and draw also contain three errors that the rules do not detect:
 `lost_thread`, `contradicted` and `unused`. The 28 of round 3 were drawn after the rules were changed on both, and
 labelled once, from the last two turns and 600 characters of each text. `generator` is the model whose texts the authors
 of MTRAG edited into reference answers, with the passages it received; `generator_first` is the same text with the

@@ -325,8 +325,7 @@ def score(
         benchmark: the benchmark of the answers.
         answers: task id -> text; or records with `id` (or `task_id`), `answer` (or `text`) and, if the system retrieved
             its own passages, `contexts` (or `passages`): texts, or objects with `text`, `id` and `title`. The lines of
-            an
-            answers file (docs/score-your-system.md) are such records.
+            an answers file (docs/score-your-system.md) are such records.
         setting: source of the passages of answers without their own: `reference`, `reference_rag` or `full_rag`.
             Optional if every answer has its own passages, and then `full_rag`. `agentic` also scores the `searches` of
             the answers.

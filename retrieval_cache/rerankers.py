@@ -449,8 +449,7 @@ def windows(n_candidates: int, size: int, stride: int) -> Iterator[tuple[int, in
     """Yield the windows of a list as (start, end), 0-based, from the end of the list to its front.
 
     100 candidates with size 20 and stride 10 give (80, 100), (70, 90), ..., (0, 20); 25 give (5, 25) and (0, 15). A
-    list
-    with fewer than two candidates has no windows.
+    list with fewer than two candidates has no windows.
     """
     start, end = max(n_candidates - size, 0), n_candidates
     while end - start > 1:
@@ -475,10 +474,8 @@ def read_order(reply: str, n_passages: int) -> list[int]:
     """Return the order of a window in a reply: each index 0 to `n_passages` - 1 once, best first.
 
     All runs of digits after the last end of thinking are read, including digits of other scripts and styles
-    (superscript,
-    circled, full-width). A repeated number counts at its first position. Numbers of no passage are ignored. Passages
-    that
-    are not named follow in their previous order, so a reply without numbers keeps the order.
+    (superscript, circled, full-width). A repeated number counts at its first position. Numbers of no passage are
+    ignored. Passages that are not named follow in their previous order, so a reply without numbers keeps the order.
     """
     return list(dict.fromkeys([*_named(reply, n_passages), *range(n_passages)]))
 

@@ -1,11 +1,9 @@
 """Builds the sample of MultiHop-RAG from its source, in MultiHop-RAG's official file layout.
 
 `scripts/sample_source/multihop_rag.json` contains articles and queries. A piece of evidence names its article and
-quotes
-one of its sentences. `retrieved.json`, in the format of the official retrieval script, is a real BM25 run (rank-bm25,
-k1
-1.5, b 0.75) over the loader's chunks. The files in `ragtasks/benchmarks/sample/multihop_rag/` are byte for byte
-reproducible.
+quotes one of its sentences. `retrieved.json`, in the format of the official retrieval script, is a real BM25 run
+(rank-bm25, k1 1.5, b 0.75) over the loader's chunks. The files in `ragtasks/benchmarks/sample/multihop_rag/` are byte
+for byte reproducible.
 
     python scripts/build_sample_multihop.py [--into DIR]
 """

@@ -1,9 +1,8 @@
 """Builds the sample of MTRAG-UN from its sources, in MTRAG-UN's official file layout.
 
 `scripts/sample_source/mtrag_un/<domain>.json` contains only conversations. Their turns name passages of the documents
-in
-`scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. An underspecified turn names the
-passages of its possible meanings, or none. Every turn becomes a task. The files in
+in `scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. An underspecified turn names
+the passages of its possible meanings, or none. Every turn becomes a task. The files in
 `ragtasks/benchmarks/sample/mtrag_un/` are byte for byte reproducible.
 
     python scripts/build_sample_un.py [--into DIR]

@@ -1,8 +1,7 @@
 """A stand-in for LLM judges: an OpenAI-compatible server on this machine, for the demonstration.
 
 It rates by word overlap, so its scores are not meaningful. It parses the markers in our prompts (the code that a
-verdict
-must contain) and replies in the requested format. The model `flaky` fails on every tenth request.
+verdict must contain) and replies in the requested format. The model `flaky` fails on every tenth request.
 
     python scripts/judge_demo_server.py [--port 0]       prints its address, then serves until it is stopped
 """

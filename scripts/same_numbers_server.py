@@ -1,9 +1,8 @@
 """A scripted judge, model and RAG system on the loopback interface for `same_numbers.py`.
 
 A verdict is drawn by a hash of the model's name and the texts between the markers of a prompt, so the wording of
-prompts
-does not change verdicts. One reply in 25 has no verdict; the prompt that repeats the format gets one. The judge `noisy`
-draws again for a repeated prompt.
+prompts does not change verdicts. One reply in 25 has no verdict; the prompt that repeats the format gets one. The judge
+`noisy` draws again for a repeated prompt.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class TurnErrorKind(str, Enum):
     INVENTED = (
         "invented",
         "unsupported content",
-        "a number, a third of its words, or three fifths of a short answer's, are in no passage and no earlier turn",
+        "a number, a third of its words, or three fifths of a short answer's, are in no passage and no message",
     )
 
 
@@ -232,7 +232,7 @@ def _repeated(turn: _Turn) -> str:
 
 
 def _invented(turn: _Turn) -> str:
-    """Detect a number, or many words, that are in no passage and no earlier turn."""
+    """Detect a number, or many words, that are in no passage and no message of the conversation."""
     if turn.idk is not IdkVerdict.NO or not turn.shown or turn.recall >= _CLOSE_TO_TARGET:
         return ""
     answer = GroundedAnswer(turn.response.text, turn.response.passages, turn.task.messages)

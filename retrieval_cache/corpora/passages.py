@@ -207,8 +207,7 @@ def open_source(
     """Return the source at a location.
 
     In a folder of JSON-lines shards, only the passages named in advance by the retriever are read. Any other corpus is
-    read
-    completely.
+    read completely.
     """
     ids = named() if shards_of(location) else None
     return WholeCorpus(location, progress) if ids is None else SegmentSource(location, ids, folder_of, progress)

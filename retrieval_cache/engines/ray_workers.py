@@ -1,11 +1,10 @@
 """Encoding a corpus on several machines or GPUs with Ray Data, into the shards read by `DenseRetriever`.
 
 The driver divides the corpus into the same shards as a single process, skips finished shards, and writes the passages
-of
-the others to a spool next to them. With fewer shards than workers, several workers share a shard and each encodes its
-own batches. A worker saves its results every few seconds; only shard numbers are transferred. Unsaved work of a lost
-worker or machine is assigned to another one. The driver joins the parts of a complete shard. If it is killed, the next
-call finds all saved work.
+of the others to a spool next to them. With fewer shards than workers, several workers share a shard and each encodes
+its own batches. A worker saves its results every few seconds; only shard numbers are transferred. Unsaved work of a
+lost worker or machine is assigned to another one. The driver joins the parts of a complete shard. If it is killed, the
+next call finds all saved work.
 
 All machines must see the folder and its spool under the same path (a shared file system) and need the same versions of
 ragtasks and libraries. A worker whose encoder differs stops with an error.

@@ -57,8 +57,7 @@ class LexicalRetriever(Retriever):
         """Yield the indexed text of every passage, and append its id to `ids`.
 
         A passage without words is kept and matches nothing. Official corpora contain such passages, and their rows
-        count in the
-        statistics as in Elasticsearch.
+        count in the statistics as in Elasticsearch.
         """
         for passage in passages:
             ids.append(passage.passage_id)

@@ -1,8 +1,7 @@
 """Dense retrieval: sentence-transformers encoders, vectors in float16 on disk, exact inner products.
 
 Queries and passages get the prompts used in training the encoder, and are truncated at its maximum length. Both are
-part
-of `describe`, and truncated texts are counted. Vectors are not quantized below float16.
+part of `describe`, and truncated texts are counted. Vectors are not quantized below float16.
 """
 
 from __future__ import annotations

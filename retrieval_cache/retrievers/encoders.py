@@ -219,10 +219,8 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[i
     """Yield the positions of texts in batches of similar length and cost, longest first.
 
     A batch has at most `batch_tokens` tokens including padding: few long texts or many short ones. A longer text is its
-    own
-    batch. Longest first keeps padding small, and a batch that does not fit in memory fails at once instead of in the
-    last
-    hour.
+    own batch. Longest first keeps padding small, and a batch that does not fit in memory fails at once instead of in
+    the last hour.
     """
     order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
     start = 0

@@ -54,8 +54,7 @@ class Retriever(Protocol):
         """Return the best `k` passages of each query, or fewer if the corpus is smaller or fewer match.
 
         The result contains every query of `queries`, in order, with passages in rank order (`ragtasks.files`). Passages
-        that
-        share nothing with the query (score 0 in a lexical retriever) are left out.
+        that share nothing with the query (score 0 in a lexical retriever) are left out.
 
         Raises:
             RagtasksError: called before `index`.

@@ -1,9 +1,8 @@
 """Shards on disk: the encoded passages of a corpus, a fixed number per file.
 
 Encoding a corpus takes hours, so finished work must survive the process. A shard is a numeric file and a small JSON
-seal
-written after it, with the hashes of the passages, the encoder, and the bytes of the file. A shard without a seal is
-corrupt, a shard with another seal is stale, and both are encoded again.
+seal written after it, with the hashes of the passages, the encoder, and the bytes of the file. A shard without a seal
+is corrupt, a shard with another seal is stale, and both are encoded again.
 
 A shard can take minutes, so finished batches are saved every few seconds, in sealed parts of the same format that are
 later joined. Batches do not depend on when they are saved or on the worker, so a killed call, several workers and one

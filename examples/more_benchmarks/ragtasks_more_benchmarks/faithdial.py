@@ -2,8 +2,7 @@
 
 A task is a reply of the test split: the dialogue so far and the knowledge for the reply, which is its only passage.
 People edited the replies of Wizard of Wikipedia until they were faithful. For an edited reply, `extra["original"]` is
-the
-previous text, `question_types` are its BEGIN labels (Hallucination, Entailment, Generic, Uncooperative), and
+the previous text, `question_types` are its BEGIN labels (Hallucination, Entailment, Generic, Uncooperative), and
 `extra["vrm"]` its speech acts; otherwise the labels are those of the reply itself.
 
 There is no label of answerability: every task is `ANSWERABLE`. There is no corpus.
