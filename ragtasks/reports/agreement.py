@@ -24,7 +24,7 @@ from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.judge_card import AnswerKey
 
 PUBLISHED = "published"
-"""Source of the scores in the file itself."""
+"""Source of the scores that the human-evaluation file contains."""
 HUMAN = (WIN_RATE, *FANC)
 """Rated properties, in the order of Table 6."""
 ALL = "all"
@@ -53,9 +53,9 @@ class Weighting(str, Enum):
 
     NONE = "unweighted"
     INVERSE_FREQUENCY = "inverse frequency"
-    """1 over the frequency of the human value, in the correlation of plain ranks."""
+    """Weight 1 / frequency of the human value. The ranks themselves are unweighted."""
     INVERSE_FREQUENCY_RANKS = "inverse frequency, ranks too"
-    """The same weights, which also apply to the ranks, as if answers were repeated."""
+    """The same weights, also for computing the ranks, as if answers were repeated."""
 
 
 class Consolidation(str, Enum):

@@ -203,7 +203,9 @@ def _conditioned(
 _SHORT = ("WR", "F", "A", "N", "C", "All")
 _ROWS = {True: "with the reference answers (as Table 7)", False: "without the reference answers (as Figure 4)"}
 _NAMED = (*HUMAN, ALL)
-_HUMAN_MEANS_NOTE = "Means over answers of the three raters' combined scores. All is combined like a rating."
+_HUMAN_MEANS_NOTE = (
+    "Means over answers. The three raters' scores of an answer are combined, and so are their values of All."
+)
 _CORRELATION_NOTE = (
     f"Human values are the {HUMAN_VALUES.value} of the raters. The paper does not state its weights. Its scores "
     "of Table 7 are for the win-rate, and Figure 4 has no numbers. With inverse frequency, each distinct human value "
@@ -212,17 +214,17 @@ _CORRELATION_NOTE = (
 _RATERS_NOTE = (
     "alpha: Krippendorff's alpha of the raters of the same answer, ordinal, ANSWERABLE tasks; 1 is complete "
     "agreement, 0 is chance. Other rows: percent of the models' answers to all tasks, not corrected for chance. "
-    "absolute: all raters gave the same score. absolute or high: two did, and the third differs by at most one point "
-    "(50 for the win-rate; appendix E of the paper). two of the raters: two did. The paper's values match the last "
-    "row."
+    "absolute: all raters gave the same score. absolute or high: also two equal scores and a third that differs by at "
+    "most one point (50 for the win-rate; appendix E of the paper). two of the raters: at least two equal scores. The "
+    "paper's values match the last row."
 )
-_IDK_NOTE = "`yes` against other labels, on all tasks except conversational ones; scores cover the scored answers."
+_IDK_NOTE = "`yes` against other labels, on all tasks except conversational ones, over the answers with a verdict."
 
 
 def calibration_section(calibration: Calibration) -> Section:
     """Return the tables of a calibration.
 
-    A dash means a missing score. A score that leaves answers out shows its coverage.
+    A dash means a missing score. A score that does not cover all answers shows its coverage.
     """
     n_answers = max((cell.n_answers for cell in calibration.correlations), default=0)
     sentence = (

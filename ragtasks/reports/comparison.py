@@ -142,15 +142,16 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
 
 # Comparisons as tables for people, or as CSV for programs. Each missing interval has a reason.
 
-_NOT_COMPARED = "No other evaluation has the same scoring: not compared."
+_NOT_COMPARED = "Not compared: no other evaluation has the same scoring."
 _NOTES = (
-    "difference: second minus first, on the n {items} that both scored. (n/m): of m {items} that both have, as one did "
-    "not score the others. unshared: {items} that only one has. Both are left out, so leaving out {items} gives no "
-    "advantage.",
+    "difference: second minus first, on the n {items} that both scored. (n/m): both contain m {items}, and n of them "
+    "have both scores. unshared: {items} that only one side contains. Neither kind is included in the difference, so "
+    "skipping {items} gives no advantage.",
     "In brackets: 95 % intervals over conversations (docs/statistics.md), not corrected. {Items} of one conversation "
     "are not independent.",
-    "p: two-sided, of no difference, by the statistic of the interval: at most 0.05 if the interval excludes 0. p "
-    "(Holm): corrected for the {n_tests} of this call, so it may be above 0.05 although the interval excludes 0.",
+    "p: two-sided test of no difference, with the statistic of the interval: at most 0.05 exactly if the interval "
+    "excludes 0. p (Holm): corrected for the {n_tests} of this call, so it may be above 0.05 although the interval "
+    "excludes 0.",
     "detectable: the smallest true difference that an uncorrected 5 % test over these conversations detects with 80 % "
     "power.",
 )
@@ -167,7 +168,9 @@ _CSV_COLUMNS = (
 
 def warnings_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Return the warnings about the compared evaluations, as in a report's conclusion."""
-    return tuple(line for alike in comparable_evaluations(evaluations) for line in warnings_and_remarks(alike))
+    return tuple(
+        line for comparable in comparable_evaluations(evaluations) for line in warnings_and_remarks(comparable)
+    )
 
 
 def comparisons_text(
@@ -197,8 +200,11 @@ def comparison_sections(
         differences = Table("Differences", (group, *_COLUMNS), rows, "" if rows else _NOT_COMPARED)
         sections.append(Section(context, {}, (averages, differences)))
     *earlier, last = sections
-    distrust = [Table("Warnings", (), (), legend=tuple(warnings))] if warnings else []
-    return [*earlier, replace(last, tables=(*last.tables, *distrust, Table("Explanations", (), (), legend=notes)))]
+    warning_tables = [Table("Warnings", (), (), legend=tuple(warnings))] if warnings else []
+    return [
+        *earlier,
+        replace(last, tables=(*last.tables, *warning_tables, Table("Explanations", (), (), legend=notes))),
+    ]
 
 
 def _csv_row(pair: Comparison) -> Iterator[object]:

@@ -1,4 +1,4 @@
-"""Results in the formats of others: Every Eval Ever, model cards of the Hugging Face hub, rows."""
+"""Export of results: Every Eval Ever, model cards of the Hugging Face hub, and rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from ragtasks.tables import csv_lines, grouped
 # requires a better direction and two bounds. Metrics without them are left out.
 
 SCHEMA_VERSION = "0.3.0"
-_INTERVAL = "over conversations: Wilson's score interval, and Hall's corrected for skewness where it reaches farther"
+_INTERVAL = (
+    "over conversations: Wilson's score interval, each end extended to Hall's skewness-corrected end if that is wider"
+)
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 

@@ -2,7 +2,8 @@
 
 The change of each mean is compared with its margin, the largest allowed drop. If the complete interval of the change is
 above the drop, the system is not worse. If it is below, the system is worse. If it contains the drop, the test cannot
-say. Both answers are significant, so an unchanged system is rarely called worse, and a drop rarely passes.
+say. Both results are significant. So an unchanged system is rarely reported as worse, and a drop beyond the margin
+rarely passes.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class GateStatus(str, Enum):
 
     @property
     def status(self) -> int:
-        """Exit status of the command. Errors of its input end with 2."""
+        """Exit status of the command, which is 2 for invalid input."""
         return {GateStatus.NOT_WORSE: 0, GateStatus.WORSE: 1, GateStatus.CANNOT_SAY: 3}[self]
 
 
@@ -143,7 +144,7 @@ class GateRow:
     decides: bool
     """Whether the status depends on the test. False for tests that are only listed."""
     least_margin: float | None
-    """Smallest margin with which an unchanged system passes in 80 % of such benchmarks. None if unknown."""
+    """Smallest margin with which an unchanged system passes with 80 % probability. None if unknown."""
     heights: tuple[float, float]
     """Distance of the answers from the worst score: mean, and mean square. Infinite without a worst score."""
     baseline: float | None = None
@@ -154,7 +155,7 @@ class GateRow:
     why: str = ""
     """Reason for the verdict if the interval alone does not explain it. Empty otherwise."""
     found_drop: float | None = None
-    """Smallest true drop that is called worse in 80 % of such benchmarks, corrected for all tests of the call.
+    """Smallest true drop that is reported as worse with 80 % probability, corrected for all tests of the call.
 
     It assumes that single answers fail completely, which spreads scores more than an equal drop of all answers.
     """
@@ -191,7 +192,7 @@ class Gate:
         if not decisive:
             return "cannot say: no test decides, because all depend on judges that are not anchored or drifted"
         if self.verdict is GateStatus.NOT_WORSE:
-            return f"not worse: {count_of_tests(len(decisive))}, all intervals are above the allowed drop"
+            return f"not worse: {count_of_tests(len(decisive))}, every interval is above the allowed drop"
         matching = [row for row in decisive if row.verdict is self.verdict]
         examples = shortened_list(list(map(_test_text, matching)), _MAX_LISTED, "; ")
         return f"{self.verdict.value}: {len(matching)} of {count_of_tests(len(decisive))}: {examples}"
@@ -242,7 +243,10 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
 
 
 def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[GateStatus, str] | None:
-    """Return the gate's result and reason if it needs no judge: no match of the sides, or equal answers."""
+    """Return the gate's result and its reason if no judge is needed: the sides do not match, or all answers are equal.
+
+    None if the result depends on scores.
+    """
     _check(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
@@ -265,7 +269,7 @@ def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
 
 
 def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem | None = None) -> Gate:
-    """Return the same tests with their power, verdicts left at `cannot say`. Without margins, of every metric.
+    """Return the tests of a gate with their power and without verdicts. Without margins, every metric is tested.
 
     Without a candidate, its answers are assumed to be as variable as the baseline's and independent of them. Answers to
     the same questions usually correlate, so a real candidate of equal quality is tested with more power.
@@ -283,7 +287,7 @@ def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem |
 
 
 def is_powerful(row: GateRow) -> bool:
-    """Return whether an unchanged system passes a test in at least 80 % of such benchmarks."""
+    """Return whether an unchanged system passes a test with at least 80 % probability."""
     return row.least_margin is not None and row.margin >= row.least_margin
 
 
@@ -410,7 +414,7 @@ def _are_same(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]]) -> bool:
 
 
 def _judged(row: GateRow, alpha: float) -> GateRow:
-    """Return a test with its verdict, by the p value of a drop of the margin."""
+    """Return a test with its verdict, from the p value of a drop as large as the margin."""
     change = row.change
     if change.p is None or change.value is None:
         return replace(row, why=change.reason)
@@ -456,9 +460,9 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
 
 
 def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | None:
-    """Return the smallest margin with which an unchanged system passes in 80 % of such benchmarks.
+    """Return the smallest margin with which an unchanged system passes with 80 % probability.
 
-    If no scores differ, there is no variance. It is then the smallest drop that so many conversations exclude.
+    If no scores differ, there is no variance. It is then the smallest drop that this number of conversations excludes.
     """
     if change.reason != NOTHING_VARIES:
         detectable = detectable_difference(change, alpha)
@@ -474,7 +478,7 @@ def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | 
 
 
 def _found_drop(row: GateRow, level: float) -> float | None:
-    """Return the smallest drop by failing answers that is detected in 80 % of such benchmarks, or None.
+    """Return the smallest drop by failing answers that is detected with 80 % probability, or None.
 
     It is the margin plus the detectable difference, with the variance that failing answers add to that of the change.
     """
@@ -546,7 +550,7 @@ SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
     "prompts": ("system prompt", "plain prompt", "system instruction", "max_words"),
     "retriever": ("retriever", "run key", "search retriever"),
 }
-"""Fields of the system that a change may intend to change. They may differ if `may_differ` names their key."""
+"""Fields of the system that a change may alter on purpose. They may differ if `may_differ` names their key."""
 _BY_SYSTEM = {name for names in SYSTEM_FIELDS.values() for name in names}
 _MUST_MATCH = (
     *(name for names in CAUSES.values() for name in names if name not in _BY_SYSTEM),

@@ -34,17 +34,17 @@ _CSV_COLUMNS = (
     *("p_of_margin", "least_margin", "found_drop", "n_answers", "n_conversations", "why"),
 )
 _LEGEND = (
-    "change: candidate minus baseline over the answers that both scored, above 0 if the candidate is better; in "
-    "brackets its {level:g} % interval over conversations.",
-    "not worse: the complete interval is above a drop of the margin. worse: it is below, after Holm's correction for "
-    "{n_tests}. cannot say: the interval contains the drop.",
-    "least margin: the margin with which an unchanged system passes in 80 % of such benchmarks.",
+    "change: mean difference over the tasks that both scored, above 0 if the candidate is better. In brackets: its "
+    "{level:g} % interval over conversations.",
+    "not worse: the complete interval is above a drop of the margin. worse: it is below that drop, after Holm's "
+    "correction for {n_tests}. cannot say: neither.",
+    "least margin: the smallest margin with which an unchanged system passes with 80 % probability.",
 )
 _POWER_LEGEND = (
-    "least margin: the smallest margin with which an unchanged system passes in 80 % of such benchmarks.",
-    "detects a drop of: the smallest true drop that is called worse in 80 % of such benchmarks.",
+    "least margin: the smallest margin with which an unchanged system passes with 80 % probability.",
+    "detects a drop of: the smallest true drop that is reported as worse with 80 % probability.",
 )
-_NEEDS_MARGIN = "--margin METRIC=DROP adds the smallest true drop that is called worse in 80 % of such benchmarks."
+_NEEDS_MARGIN = "--margin METRIC=DROP adds the smallest true drop that is reported as worse with 80 % probability."
 
 
 def gate_text(gate: Gate, form: Format, *, is_power: bool = False) -> str:
@@ -72,7 +72,7 @@ def gate_object(gate: Gate, *, is_power: bool = False) -> dict[str, Any]:
 
 
 def power_status(gate: Gate) -> int:
-    """Return 0 if an unchanged system passes each test in 80 % of such benchmarks, else 3."""
+    """Return 0 if an unchanged system passes each test with 80 % probability, else 3."""
     decisive = [row for row in gate.rows if row.decides and math.isfinite(row.margin)]
     is_enough = not gate.problems and all(map(is_powerful, decisive))
     return GateStatus.NOT_WORSE.status if is_enough else GateStatus.CANNOT_SAY.status
@@ -85,7 +85,7 @@ def gate_section(gate: Gate) -> Section:
     legend = tuple(line.format(level=level, n_tests=n_tests) for line in _LEGEND)
     tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=legend)] if decisive else []
     if uncounted:
-        note = "Judges that are not anchored or drifted, and slices with too few conversations for an interval."
+        note = "Tests that depend on judges without anchors or with drift, and slices with too few conversations."
         tables.append(Table("Not counted", _COLUMNS, tuple(map(_cells, uncounted)), note))
     if gate.notes:
         tables.append(Table("Notes", (), (), legend=gate.notes))

@@ -100,7 +100,7 @@ def read_file(path: Path) -> tuple[Entry, ...]:
     """
     files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
     if len(files) != 1:
-        raise _results_error(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
+        raise _results_error(path, f"{len(files)} results files: {', '.join(map(str, files))}" if files else "none")
     try:
         return tuple(entries_of(files[0])[0])
     except RagtasksError:
@@ -114,7 +114,7 @@ def files_of_results(path: Path) -> list[Path]:
     files = _files(path)
     results_files = [(file, match["time"]) for file in files if (match := _RESULTS.fullmatch(file.name))]
     if len(results_files) != 1:
-        raise _results_error(path, f"{len(results_files)} of them" if results_files else "none")
+        raise _results_error(path, f"{len(results_files)} results files" if results_files else "none")
     ((file, time),) = results_files
     return [file, *sorted(file.parent.glob(f"samples_*_{glob.escape(time)}.jsonl"))]
 
@@ -360,7 +360,7 @@ class EntryPair:
 
     @property
     def means(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """Metric of either -> its mean in the first and in the second."""
+        """Metric of either entry -> its mean in the first and in the second."""
         names = dict.fromkeys([*self.first.means, *self.second.means])
         return {name: (self.first.means.get(name), self.second.means.get(name)) for name in names}
 

@@ -33,12 +33,12 @@ _DRAWS = 300
 _EVEN = 1e-9
 
 _NOTE = (
-    "pairs as people: share of pairs of answers to one task on which the judge prefers the same answer as people, by "
-    "the median of the raters; ties of the judge count half. rank: Spearman over answers to ANSWERABLE tasks. favours "
-    "...: how much more often than people the judge prefers the longer answer, the refusal, or the answer of a model "
-    "of its own family, by name. twice as long: its increase with each doubling of length; 0 is no bias. prefers what "
-    "is shown first: share over pairs in both orders; .5 is no bias. Intervals are over conversations, by bootstrap "
-    "for rank and kappa."
+    "pairs as people: share of pairs of answers to one task on which the judge prefers the same answer as the median "
+    "rater; ties of the judge count half. rank: Spearman correlation over answers to ANSWERABLE tasks. favours ...: "
+    "how much more often than people the judge prefers the longer answer, the refusal, or the answer of a model of "
+    "its own family (by name); 0 is no bias. twice as long: increase of that preference with each doubling of length; "
+    "0 is no bias. prefers what is shown first: share over pairs in both orders; 0.5 is no bias. Intervals are over "
+    "conversations, by bootstrap for rank and kappa."
 )
 
 AnswerKey = tuple[str, str]
@@ -225,7 +225,10 @@ def _doublings(pair: RatedPair) -> float:
 
 
 def _slope(favours: Sequence[tuple[RatedPair, float]]) -> list[tuple[RatedPair, float]]:
-    """Return values whose mean, with its error, is the slope through 0 of favor by the doublings in length."""
+    """Return values whose mean is the slope, through the origin, of favor on doublings of length.
+
+    The standard error of their mean is that of the slope.
+    """
     lengths = [abs(_doublings(pair)) for pair, _ in favours]
     square = statistics.fmean(length**2 for length in lengths) if lengths else 0.0
     both = list(zip(favours, lengths, strict=True))

@@ -38,11 +38,11 @@ class Board:
     title: str
     """Benchmark, with the suite if it is not the benchmark's own."""
     shared: dict[str, str]
-    """Basis that all of them share: the fields of `DECISIVE`."""
+    """Basis of the scores that all evaluations share: the fields of `DECISIVE`."""
     request_fields: tuple[str, ...]
     """The fields of `REQUEST_FIELDS` that differ."""
     metrics: tuple[Metric, ...]
-    """Metrics of any of them. The first one ranks. The share of empty responses is next to it."""
+    """Metrics of any evaluation: first the ranking metric, then the share of empty responses if any are empty."""
     best: Mapping[str, float]
     """Metric -> the best score, rounded as shown, if scores differ."""
     has_empty: bool
@@ -88,7 +88,7 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         sort_value=lambda entry, metric: "" if (value := value_of(entry, metric)) is None else repr(value),
         time_text=time_text,
         # Provenance that the table does not share.
-        rests_on=lambda entry: {
+        unshared=lambda entry: {
             name: text for name, text in entry.provenance.items() if name not in {*DECISIVE, *_HIDDEN}
         },
         below=lambda source: _public(below(source, folder)),
@@ -206,14 +206,17 @@ class Standing:
     """
     entry: Entry
     is_best: bool = False
-    """Whether the others are compared with it."""
+    """Whether the entry is the best, with which the others are compared."""
     difference: float | None = None
     """Mean difference to the best over the tasks that both scored. None if not compared."""
     p: float | None = None
     """p value of equality with the best, corrected by Holm over all pairs. None if not compared or not tested."""
     untested: str = ""
     is_ahead: bool = False
-    """Whether it is better than the best mean on the tasks that both scored. The two left different tasks unscored."""
+    """Whether it is better than the best entry on the tasks that both scored.
+
+    This happens if the two left different tasks unscored.
+    """
     front: str = ""
     """Position on the front of quality against cost, or empty."""
 
@@ -226,7 +229,7 @@ class Standing:
 def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> list[Standing]:
     """Return the entries best first, baselines and unscored entries last.
 
-    Ties are ordered by model, then time, then file.
+    Equal scores are ordered by model, then time, then file.
 
     There are no ranks for a metric without a better direction, or if tasks are missing. Baselines have ranks only if
     there is no other model.
@@ -257,7 +260,7 @@ def value_of(entry: Entry, metric: Metric) -> float | None:
 
 
 def _compared(ranked: Sequence[Standing], metric: Metric) -> list[Standing]:
-    """Return the standings with their differences to the first, for ranked entries with comparable scores."""
+    """Return the standings. Ranked entries with values of the metric have their difference to the first."""
     columns = {
         str(index): replace(standing.entry.ranking, name=str(index))
         for index, standing in enumerate(ranked)

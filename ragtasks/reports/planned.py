@@ -43,8 +43,8 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
     ]
     how = "estimated from words, punctuation and digits" if is_estimate else "counted"
     note = (
-        f"Tokens of a prompt ({how}), of the longest allowed reply, and of the context for both; then the share of "
-        "prompts that fit with their reply into a context of this size."
+        f"Tokens of a prompt ({how}), of the longest allowed reply, and of the context for both. The percentages are "
+        "the shares of prompts that fit with their reply into a context of the size in the column head."
     )
     return Table("Prompts", columns, tuple(rows), note)
 
@@ -93,8 +93,8 @@ def spending_table(
     assumed = "" if are_there else "answers are as long as the reference answers, "
     note = (
         f"Assumptions: {assumed}each sentence is one statement of RL_F's second step, and judges reply in the "
-        "requested form without thinking. Cached replies are free. at most: with replies of maximum length. hours: "
-        "minimum under the judge's rate limits. -: without a price or limits."
+        "requested form without thinking. Cached replies are free. $ at most: with replies of maximum length. hours at "
+        "least: minimum under the judge's rate limits. -: no price or no limits."
     )
     columns = ("part", "requests", "input tokens", "output tokens", "$", "$ at most", "hours at least")
     return Table("Requests, tokens, dollars", columns, tuple(rows), note)

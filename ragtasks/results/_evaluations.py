@@ -240,7 +240,7 @@ def _scored_answers(samples: Iterable[LoggedSamples], shared: _SharedObjects) ->
 
 
 def _with_shared_texts(answer: ScoredAnswer, shared: _SharedObjects) -> ScoredAnswer:
-    """Return an answer without its sample, and with the tasks and passages that were read before."""
+    """Return an answer without its sample, with tasks and passages replaced by equal ones that were read before."""
     task, passages = shared.setdefault(answer.task, answer.task), answer.response.passages
     shared_passages = tuple(shared.setdefault(passage, passage) for passage in passages)
     return replace(answer, response=replace(answer.response, task=task, passages=shared_passages), sample={})
@@ -249,7 +249,8 @@ def _with_shared_texts(answer: ScoredAnswer, shared: _SharedObjects) -> ScoredAn
 def _evaluations(file: Path, display_path: Path, shared: _SharedObjects | None = None) -> list[Evaluation]:
     """Return the evaluations of a results file: one per kind, as a call may have run several benchmarks.
 
-    Without `known`, samples are not read and evaluations have no rows.
+    `shared` contains the tasks and passages of earlier files. If it is None, samples are not read and evaluations have
+    no rows.
     """
     try:
         results = parse_json(file.read_bytes())

@@ -101,9 +101,14 @@ def answers_evaluation(
     }
     tasks = tuple(
         SavedTask(
-            f"{benchmark.name}_{setting.value}_{domain}", benchmark.name, config, provenance, {}, _with_numbers(items)
+            f"{benchmark.name}_{setting.value}_{domain}",
+            benchmark.name,
+            config,
+            provenance,
+            {},
+            _with_numbers(domain_answers),
         )
-        for domain, items in by_domain.items()
+        for domain, domain_answers in by_domain.items()
     )
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
 
@@ -238,7 +243,7 @@ class AnswerRow:
         self._note(self._number, expected, found, self.name)
 
     def answer(self) -> GivenAnswer:
-        """Return the answer. A part with an error is reported and left out."""
+        """Return the answer. A value with an error is reported and left out."""
         return GivenAnswer(self._text(), *self._passages_and_searches(), self._usage())
 
     def _text(self) -> str:
@@ -352,11 +357,9 @@ class AnswerReader:
         return task_id
 
     def require_answers(self, where: str, data: Path | None) -> None:
-        """Raise BenchmarkFileError if most ids are not tasks of the benchmark.
+        """Raise BenchmarkFileError if more than `_MAX_FOREIGN` ids, and more than half, are not tasks of the benchmark.
 
-        The error names benchmarks that have them.
-
-        `data` is the folder in which other benchmarks are searched, next to the samples.
+        The error names benchmarks with these ids: samples, and benchmarks in the folder `data`.
         """
         n = len(self._foreign)
         if n <= max(_MAX_FOREIGN, self._n_read / 2):
@@ -403,8 +406,8 @@ def read_answers(
 ) -> dict[str, GivenAnswer]:
     """Return task id -> answer in a file of any container, one object per task.
 
-    `data` is the data folder, in which the benchmark is searched that the ids may belong to. `keys` are those that the
-    user named.
+    `data` is the data folder. If most ids are unknown, it is searched for the benchmark that they belong to. `keys` are
+    those that the user named.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
 
@@ -422,7 +425,7 @@ def read_answers(
 
 
 def _spellings(benchmark: Benchmark) -> dict[str, str]:
-    """Return spelling -> task id. The id of a conversation stands for its task if the conversation has only one."""
+    """Return spelling -> task id. If a conversation has only one task, its own id is a spelling of the task id."""
     of_conversation: dict[str, list[str]] = {}
     for task in benchmark.tasks:
         of_conversation.setdefault(task.conversation_id, []).append(task.task_id)
@@ -450,7 +453,7 @@ def contexts_of_answers(
 ) -> Contexts:
     """Return the passages of each task of a setting. Passages in the answers take precedence.
 
-    The run is `CONTEXTS_OF_FILE` if every answer has passages of its own that differ from those of the setting.
+    The run is `CONTEXTS_OF_FILE` if every answer contains its passages and any passages differ from the setting's.
     """
     own = {task_id: answer.passages for task_id, answer in given.items() if answer.passages is not None}
     is_own = bool(own) and all(answer.passages is not None or answer.no_answer for answer in given.values())

@@ -180,7 +180,7 @@ def _file_name(prompt: str) -> str:
 
 
 def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:
-    """Return the fields of `request_fields` that differ -> each text with its models. Empty if the requests were alike.
+    """Return the fields of `request_fields` that differ -> each text with its models. Empty if all requests are equal.
 
     If only a number distinguishes two names, the field `files` lists the results files of each.
     """
@@ -218,7 +218,7 @@ def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
 
 
 def early_stop_text(provenance: Collection[Mapping[str, Any]]) -> str:
-    """Return the decision and the share of judged tasks, if judging stopped at a decision. Empty otherwise."""
+    """Return the number of judged tasks and the decision, if judging stopped at a decision. Empty otherwise."""
     decision = next((value for task in provenance if isinstance(value := task.get("decision"), Mapping)), None)
     if decision is None:
         return ""
@@ -289,7 +289,7 @@ def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return the name of each evaluation's model in tables, in the given order.
 
-    Evaluations of one model share its name if requests and scoring were alike and no task of a setting is in both.
+    Evaluations of one model share its name if their requests and scoring are equal and no task of a setting is in both.
     Others become `NAME #2` and so on. `request_differences` lists their files.
     """
     taken: dict[tuple[Kind, str, str], tuple[object, set[tuple[str, str]]]] = {}
@@ -444,7 +444,7 @@ def drift_lines(verdicts: Iterable[AnchorVerdicts], baselines: Mapping[str, Anch
 
 
 def _served_since(before: AnchorVerdicts, now: AnchorVerdicts) -> str:
-    """Return that the server names other models. Empty if it names the same models or none."""
+    """Return a note that the server names other models. Empty if it names the same models or none."""
     if not before.served or not now.served or set(before.served) == set(now.served):
         return ""
     return f"its server named {', '.join(before.served)} then and {', '.join(now.served)} now"
@@ -487,7 +487,7 @@ def recalibrated(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
         if not evaluation.judge_drift:
             result.append(evaluation)
             continue
-        first = next(other for other in evaluations if _drift_between(other, evaluation) is not None)
+        first = next(earlier for earlier in evaluations if _drift_between(earlier, evaluation) is not None)
         rows, mappings = mapped_rows(evaluation.rows, anchors_in(first), anchors_in(evaluation), evaluation.model)
         result.append(
             replace(evaluation, rows=rows, judge_drift="", recalibrated=tuple(mapping.text for mapping in mappings))

@@ -112,10 +112,10 @@ class LoggedJudging(TypedDict):
 
 
 class LoggedScoring(TypedDict):
-    """What the scores are based on."""
+    """The basis of the scores: verdicts, labels, and reasons for missing values."""
 
     idk: NotRequired[str | None]
-    """Whether the response says that it does not know: `yes`, `partial` or `no`; null without a verdict."""
+    """Whether the response refuses: `yes`, `partial` or `no`; null without a verdict."""
     idk_reason: NotRequired[str]
     unscored: NotRequired[dict[str, str]]
     """Metric -> reason for a missing value."""
@@ -213,7 +213,7 @@ class ScoredAnswer:
     unscored: Mapping[str, str] = field(default_factory=dict)
     """Metric -> reason for a missing value."""
     idk: str | None = None
-    """Whether the response says that it does not know: `yes`, `partial` or `no`. None without a verdict."""
+    """Whether the response refuses: `yes`, `partial` or `no`. None without a verdict."""
     idk_reason: str = ""
     verdicts: tuple[LoggedVerdict, ...] = ()
     """Verdicts of each judge under each rubric, including those that were not requested."""
@@ -230,7 +230,7 @@ class ScoredAnswer:
     sample: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The logged sample that the record was read from. {} in reports, which need no prompts."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Recalibrated metric -> change of its value if one conversation of the anchors is left out, for each.
+    """Recalibrated metric -> change of its value for each conversation of the anchors if that conversation is left out.
 
     Never logged.
     """

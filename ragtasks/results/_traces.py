@@ -78,7 +78,7 @@ _NEXT_STEP = "export the traces of your system's requests (docs/score-your-syste
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Rows that were traces of the spans of a file."""
+    """The rows of a file of spans."""
 
     rows: tuple[dict[str, Any], ...]
     """One row per trace with a question and an answer, in order of time. The keys are those of `ROW_KEYS`."""
@@ -160,11 +160,11 @@ def _shortened_list(texts: Sequence[str]) -> str:
     return ", ".join([*texts[:_MAX_LISTED], *remainder])
 
 
-# Five forms of lines, detected by their keys, to spans.
+# Conversion of lines to spans. The five forms of a line are detected by their keys.
 
 
 def _span_rows(row: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the spans of a line: a single span, or a batch that an exporter wrote."""
+    """Yield the spans of a line: a single span, a batch that an exporter wrote, or a trace of Langfuse."""
     if isinstance(row.get("observations"), list):
         yield from _langfuse_spans(row)
         return
@@ -198,7 +198,7 @@ def _langfuse_spans(trace_row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]
 def _langfuse_span(
     observation: Mapping[str, Any], trace_id: str, trace_values: Mapping[str, Any], root_id: str = ""
 ) -> Mapping[str, Any]:
-    """Return an observation of Langfuse as a span. `first` is the parent of observations without a parent."""
+    """Return an observation of Langfuse as a span. `root_id` is the parent of observations without a parent."""
     values = {name: observation[key] for key, name in _LANGFUSE.items() if observation.get(key) is not None}
     session = {key: value for key, value in trace_values.items() if key in _SESSION_KEYS}
     return {
@@ -310,7 +310,7 @@ def _members(value: Any) -> Mapping[Any, Any]:
     return dict(enumerate(value)) if isinstance(value, list) else {}
 
 
-# Spans of a trace to rows.
+# Conversion of the spans of a trace to rows.
 
 
 _NOTES = {
@@ -489,7 +489,10 @@ def _contexts(trace_id: str, spans: Iterable[_Span], without_text: Counter[str])
 
 
 def _searches(retrievers: Sequence[_Span]) -> list[dict[str, Any]] | None:
-    """Return query and passages of each search, in order. None if a span has no query or no documents with text."""
+    """Return query and passages of each search, in order.
+
+    None without searches, or if a search has no query, no documents, or a document without text.
+    """
     searches = []
     for span in retrievers:
         queries = (_text_in(span.values.get(key), _QUESTION_KEYS, _USER) for key in _QUERY_KEYS)

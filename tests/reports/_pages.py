@@ -1,4 +1,4 @@
-"""Pages of small evaluations with known scores, and of hostile texts."""
+"""Pages of small evaluations with known scores, and pages of hostile texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def verdicts(task_id: str, reply: str = "Rating 1: 7") -> list[dict[str, Any]]:
 
 
 def vary(sample: dict[str, Any]) -> None:
-    """Give turn 2 a refusal, turn 3 no answer in the corpus, turn 4 passages without the reference; b other labels."""
+    """Make turn 2 a refusal and turn 3 unanswerable, hide the reference passage in turn 4, and change labels of b."""
     doc = sample["doc"]
     turn = doc["turn"]
     doc["scoring"]["idk"] = "yes" if turn == 2 else "no"

@@ -1,4 +1,4 @@
-"""Scored answers and evaluations made by hand, for tests of tables."""
+"""Artificial scored answers and evaluations for tests of tables."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def row(number: int, value: float | None, **changes: Any) -> ScoredAnswer:
 
 
 def changed(answer: ScoredAnswer, **changes: Any) -> ScoredAnswer:
-    """Return an answer with other fields of its own or of its task.
+    """Return an answer with changed fields of the answer or of its task.
 
-    `values` are its scores, `verdicts` are (rubric, judge) -> value, `turn_error` is a kind, `again` are the scores of
-    further judgings; of `n_passages`, `n_found` are among the `n_references`.
+    `values` are the scores, `verdicts` are (rubric, judge) -> value, `turn_error` is a kind, and `again` are the scores
+    of further judgings. `n_found` of the `n_passages` passages are among the `n_references` reference passages.
     """
     counts = {"n_passages": len(answer.response.passages), "n_references": len(answer.references)}
     counts |= {"n_found": answer.n_found}

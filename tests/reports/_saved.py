@@ -1,4 +1,4 @@
-"""Small results folders in the harness's format, written by hand with known scores."""
+"""Small results folders in the harness's format with known scores."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def save(
     """Write one evaluation with one harness task and return its results file.
 
     Args:
-        folder: where to write; two calls for one folder need different days.
-        model: its name.
-        day: of January 2026.
-        setting: of all its tasks.
-        values: task id -> metric -> value, None where unscored.
-        change: makes other results of these.
-        change_sample: makes another sample of one.
-        tasks: conversation and turn of each.
-        n_tasks: tasks that the setting has; None: these.
+        folder: the output folder. Two calls with one folder need different days.
+        model: the model's name.
+        day: day of January 2026.
+        setting: setting of all tasks.
+        values: task id -> metric -> value, or None if unscored.
+        change: changes the results in place.
+        change_sample: changes a sample in place.
+        tasks: conversation and turn of each task.
+        n_tasks: number of tasks in the setting; default: the number of `tasks`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results = _results(model, day, setting, len(tasks), n_tasks or len(tasks))

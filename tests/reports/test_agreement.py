@@ -176,9 +176,9 @@ def test_the_raters_agree_little_more_than_by_chance(official: Calibration) -> N
 
 
 def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(official: Calibration) -> None:
-    """All five values of section 7.
+    """All five values of section 7 are reproduced.
 
-    With the words of appendix E, by which the third rating must be close, they would be lower.
+    By the definition of appendix E, which also requires a close third rating, they would be lower.
     """
     found = official.agreement
     assert {name: round(100 * shares.majority, 1) for name, shares in found.items()} == PAPER_AGREEMENT
@@ -339,7 +339,7 @@ def test_a_picture_of_each_kind(tmp_path: Path, ending: str) -> None:
 
 
 def svg_of(calibration: Calibration, path: Path) -> str:
-    """Return a picture's source, in which drawn letters carry their text as a comment."""
+    """Return the SVG source, in which a comment contains the text of drawn letters."""
     return draw_picture(calibration_picture(calibration), path).read_text(encoding="utf-8")
 
 
@@ -367,7 +367,7 @@ def test_a_picture_is_the_same_every_time_and_light(tmp_path: Path) -> None:
 
 
 def test_a_picture_draws_no_bar_for_a_missing_correlation() -> None:
-    """rb_alg never varies in the made answers: each panel has the other two columns only."""
+    """rb_alg is constant in the artificial answers, so each panel has only the other two columns."""
     calibration = calibrate(made())
     drawn = [
         score.value

@@ -31,7 +31,7 @@ ROW = row(1, None)
 
 
 def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **values: Any) -> tuple[ScoredAnswer, ...]:
-    """Return three tasks a conversation, with values that differ from name to name."""
+    """Return three tasks per conversation, with values that depend on the name."""
     chance = np.random.default_rng([ord(letter) for letter in name])
     made = []
     for setting in settings:
@@ -113,7 +113,7 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
     found = compare_evaluations([evaluation("a"), evaluation("b"), strange])
     assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("a", "b")]
     text = text_of(found)
-    assert "No other evaluation has the same scoring: not compared." in text
+    assert "Not compared: no other evaluation has the same scoring." in text
     assert len(cells(text, "reference", "strange")) == 1
 
 

@@ -75,7 +75,7 @@ def test_p_agrees_with_the_interval() -> None:
     assert (pair.p <= 0.05) == (pair.difference.low > 0)
     text = text_of(found)
     assert "(!)" not in text
-    assert "by the statistic of the interval: at most 0.05 if the interval excludes 0" in text
+    assert "with the statistic of the interval: at most 0.05 exactly if the interval excludes 0" in text
     assert csv_of(found).splitlines()[0].endswith(",n_unshared,no_interval_because")
 
 

@@ -1,4 +1,4 @@
-"""The gate calls a system worse or not worse only if the interval of the change supports it.
+"""The gate reports a system as worse or not worse only if the interval of the change supports it.
 
 Otherwise it cannot say.
 """
@@ -348,7 +348,7 @@ def test_slices_may_have_margins_of_their_own() -> None:
 
 def test_the_sentence_names_its_reasons() -> None:
     assert gated(by_domain("new"), by_domain("old")).sentence == (
-        "not worse: 1 test, all intervals are above the allowed drop"
+        "not worse: 1 test, every interval is above the allowed drop"
     )
     worse = gated(by_domain("new", -0.3), by_domain("old"), slices=("domain",))
     shown = [item for item in worse.rows if item.decides]

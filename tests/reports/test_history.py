@@ -210,10 +210,10 @@ def test_a_folder_without_results_is_listed_as_empty(tmp_path: Path) -> None:
 
 
 def test_one_file_is_wanted_where_one_is_shown(folder: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match="found: 2 of them"):
+    with pytest.raises(BenchmarkFileError, match="found: 2 results files"):
         read_file(folder / "two")
     (folder / "one" / "results_corrupt.json").write_text("{", encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match="found: 2 of them"):
+    with pytest.raises(BenchmarkFileError, match="found: 2 results files"):
         read_file(folder / "one")
     (folder / "empty").mkdir()
     with pytest.raises(BenchmarkFileError, match="found: none"):
@@ -328,7 +328,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> None:
 @settings(max_examples=250)
 @given(st.data())
 def test_no_content_of_a_file_ends_the_listing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Any value of results or samples is replaced by any other.
+    """Any value of results or samples is replaced by any other value.
 
     The listing has an entry or a reason, and every page is written.
     """

@@ -1,4 +1,4 @@
-"""The record of an answer and the form in which it is logged: one schema, which logged files follow."""
+"""The record of an answer and its logged form: one schema, which logged files follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a system of one's own says that it searched for: how it is read, and every error by line."""
+"""Searches that a user's system reports: accepted forms, and every error by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means without samples: those of parts add up to those of all, and a saved one is only taken for its own samples."""
+"""Means without samples: sums over parts are those over all, and a saved summary is used for its own samples only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces as rows: spans that the real SDKs wrote, every form of a line, and what hostile files do."""
+"""Traces as rows: spans that the real SDKs wrote, every form of a line, and hostile files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[
 
 
 def openinference(tracer: Any, session: str, turns: list[tuple[str, str, list[str]]] = TURNS) -> None:
-    """Have a pipeline's chain, retriever and model write their spans by the helpers of OpenInference."""
+    """Write the spans of a pipeline's chain, retriever and model with the helpers of OpenInference."""
     for question, answer, texts in turns:
         with using_session(session), tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
             chain.set_input(question)
@@ -190,7 +190,7 @@ def test_a_question_that_only_the_model_was_sent_is_named(write: Callable[[Any],
     found = read_traces(file)
     (row,) = found.rows
     assert (row["question"], row["answer"]) == ("q", "a")
-    assert not {"contexts", "conversation_id", "input_tokens"} & row.keys()  # nobody said so
+    assert not {"contexts", "conversation_id", "input_tokens"} & row.keys()  # the spans do not contain them
     assert found.notes[0].startswith("1 questions come from the last message to the model")
 
 
@@ -211,7 +211,7 @@ def test_traces_without_question_or_answer_are_counted(write: Callable[[Any], Pa
     ]
 
 
-# Lines by hand: what no SDK of this machine writes.
+# Lines by hand, for formats whose SDK is not installed here.
 
 
 def lines(path: Path, *rows: object) -> Path:
@@ -726,7 +726,7 @@ def test_each_first_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> No
     file = write(provider)
     openinference(provider.get_tracer("test"), "s")
     text, trace = file.read_text("utf-8"), "1" * 32
-    for row in read_traces(file).rows:  # the SDK makes a trace of each; here one has both
+    for row in read_traces(file).rows:  # the SDK writes one trace per turn; here one trace has both
         text = text.replace(row["id"], trace)
     file.write_text(text, "utf-8")
     found = read_traces(file)

@@ -23,7 +23,7 @@ _COLUMNS = (
 )
 _NOTE = (
     "Words are separated by white space. The number of turns of a conversation is the turn of its last task. "
-    "References a task and response words cover ANSWERABLE and PARTIAL tasks; their number is in brackets."
+    "The columns references a task and response words cover ANSWERABLE and PARTIAL tasks, whose number is in brackets."
 )
 _REPAIR_COLUMNS = ("domain", "answers", "repaired", "share", "repaired a conversation", "edit score")
 _REPAIR_NOTE = (

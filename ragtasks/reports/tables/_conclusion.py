@@ -44,8 +44,8 @@ _WITHOUT_MAIN = ("rouge_l", "grounded")
 """Metrics of the first table if no response has the main score: refusals alone are not enough to judge the answers."""
 _MAX_LISTED = 4  # models or evaluations in one line
 _NOTE = (
-    "{column}: difference on the tasks that both models scored. With p above {level} it may be chance. p is over "
-    "conversations, corrected for all pairs of the table (Holm)."
+    "{column}: difference on the tasks that both models scored. A difference with p above {level} may be chance. p is "
+    "computed over conversations and corrected for all pairs of the table (Holm)."
 )
 
 _Group = tuple[str, str]

@@ -42,7 +42,7 @@ _LEGEND = (
     "up to the total loss, and tasks whose score rose reduce it. Share and mean loss have no intervals. Reference "
     "shown: tasks with at least one reference passage in the prompt. Passages not used: no error, a reference passage "
     "was shown, and the score fell. Other loss: the score fell on a task without an answer or without reference "
-    "passages. Examples: the largest losses."
+    "passages. Examples: the tasks with the largest losses."
 )
 
 

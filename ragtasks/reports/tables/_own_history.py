@@ -12,23 +12,26 @@ from ragtasks.statistics import estimate_mean
 from ragtasks.tables import Cell, Table, Value
 
 _NOTE = (
-    "Own less gold history, on the tasks that both scored; intervals over conversations. The first turn has no "
-    "history: a difference there is chance."
+    "difference: own history minus gold history, on the tasks scored with both, with intervals over conversations. The "
+    "first turn has no history, so its difference is chance."
 )
 _RETRIEVED = (
-    " Passages are searched for with the own history: where the gold side's come from another retriever or query form, "
-    "the difference holds that too."
+    " With the own history, passages are retrieved during the evaluation. If the gold side uses passages of another "
+    "retriever or query form, the difference includes that effect."
 )
 
 
 def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Iterator[Table]:
-    """Yield a table for each two evaluations of one model, with gold and own history, that share tasks of a setting."""
+    """Yield a table for each pair of evaluations of one model, with gold and own history, that share scored tasks.
+
+    Gold history is the benchmark's: the reference answers to earlier turns. Own history has the model's answers.
+    """
     for own in evaluations:
         for gold in evaluations:
             if has_own_history(own) and not has_own_history(gold) and bare_model_name(own) == bare_model_name(gold):
                 pairs = paired_rows(gold, setting, own, setting)
                 if any(_values(pair, metric.name)[0] is not None for pair in pairs):
-                    yield _table(f"{gold.model} beside {own.model}", pairs, metric, setting)
+                    yield _table(f"{gold.model} and {own.model}", pairs, metric, setting)
 
 
 def _table(names: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, setting: str) -> Table:
@@ -42,7 +45,7 @@ def _table(names: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metri
 
 
 def means_of_pairs(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric) -> list[Value]:
-    """Return both means and the difference; a task that one side did not score is in none."""
+    """Return both means and their difference, over the pairs of rows with both scores."""
     low, high = metric.bounds
     values = [_values(pair, metric.name) for pair in pairs]
     conversations = [own.task.conversation_id for _, own in pairs]
@@ -51,6 +54,6 @@ def means_of_pairs(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: M
 
 
 def _values(pair: tuple[ScoredAnswer, ScoredAnswer], metric: str) -> tuple[float | None, float | None, float | None]:
-    """Return the values with gold and own history and their difference; all None where one is unscored."""
+    """Return the values with gold and own history and their difference, or three None if either row is unscored."""
     gold, own = (row.values.get(metric) for row in pair)
     return (None, None, None) if gold is None or own is None else (gold, own, own - gold)

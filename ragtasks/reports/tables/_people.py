@@ -104,8 +104,9 @@ _ASSISTED_COLUMNS = (
 _ASSISTED_NOTE = (
     "Median of the raters. Properties range from 1 to 4, win rates from 0 to 100. ratings alone: mean of the rated "
     "answers. with the judge: estimated human mean over all answers. The judge's scores fill in for missing ratings "
-    "as far as they predict the ratings (PPI++, docs/statistics.md); otherwise it is the mean of the ratings. ratings "
-    "saved: share of the ratings that the judge replaces at equal precision. The rated answers must be a random sample."
+    "as far as they predict the ratings (PPI++, docs/statistics.md); if they do not, the estimate is the mean of the "
+    "ratings. ratings saved: share of the ratings that the judge replaces at equal precision. The rated answers must "
+    "be a random sample."
 )
 
 

@@ -20,12 +20,12 @@ NOT_REPEATED = "without the noise of repeated judging: every verdict was request
 _COVERAGE = "judge_coverage"
 _NOTE = (
     "Some answers, as complete conversations, were judged several times. identical: share of pairs of judgings of one "
-    "answer with the same score. move: their mean distance. noise in interval: share of the mean's variance that is "
-    "the judge's noise; its interval includes it. mean moves by: expected distance between the means of two judgings "
-    "of all answers. judged again: range that contains the mean of one more judging of the same answers in 95 of 100 "
-    "cases. shift p: probability of such a difference between the judgings' means from the noise of single verdicts "
-    "alone. At most 0.05: complete judgings shift, and all intervals of the score are widened by the shift "
-    "(docs/statistics.md)."
+    "answer with the same score. move: mean distance between the scores of such a pair. noise in interval: share of "
+    "the mean's variance that is the judge's noise, which its interval includes. mean moves by: expected distance "
+    "between the means of two judgings of all answers. judged again: range that contains the mean of one more judging "
+    "of the same answers with 95 % probability. shift p: probability of the observed difference between the judgings' "
+    "means if only single verdicts vary. If it is at most 0.05, complete judgings shift, and all intervals of the "
+    "score are widened by the shift (docs/statistics.md)."
 )
 _COLUMNS = (
     *("setting", "model", "metric", "mean", "judged", "answers", "conversations", "identical", "move"),
@@ -112,7 +112,7 @@ def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def _moves(score: Repeated) -> str:
-    """Return the change of one score as a part of a sentence."""
+    """Return the change of one score as a clause."""
     name, repeats = score.metric.name, score.repeatability
     answers = f"{repeats.n_answers} answers"
     if repeats.reason == EXACT:
@@ -125,7 +125,7 @@ def _moves(score: Repeated) -> str:
     return f"{opening}and complete judgings shift by {fixed(repeats.shift or 0.0)} (p {p_text(repeats.shift_p)})"
 
 
-_FEWEST_ALIKE = 20
+_MIN_EQUAL = 20
 """Minimum number of equal verdicts for a warning."""
 _DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
 """Rubrics with several degrees. Verdicts about refusals may be `no` for every answer without a problem."""
@@ -133,7 +133,7 @@ _RATINGS, _HALF = "rb_llm", 0.5
 
 
 def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a line for each judge with the same verdict for every response under a rubric of degrees.
+    """Yield a line for each judge with the same verdict for every response under a rubric with several degrees.
 
     Then yield a line for each judge whose ratings are all in the lower half of the scale, as on a scale of 1 to 5.
     """
@@ -144,14 +144,14 @@ def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
                 if value is not None:
                     values.setdefault((judge, rubric, evaluation.model), []).append(value)
     for (judge, rubric, model), numbers in values.items():
-        if rubric in _DEGREES and len(numbers) >= _FEWEST_ALIKE and len(set(numbers)) == 1:
+        if rubric in _DEGREES and len(numbers) >= _MIN_EQUAL and len(set(numbers)) == 1:
             yield (
                 f"Always the same verdict: {judge} gave {fixed(numbers[0])} under {rubric} to all {len(numbers)} "
                 f"answers of {model}: it does not distinguish answers."
             )
     for judge in dict.fromkeys(judge for judge, rubric, _ in values if rubric == _RATINGS):
         ratings = [value for key, numbers in values.items() if key[:2] == (judge, _RATINGS) for value in numbers]
-        if len(ratings) >= _FEWEST_ALIKE and max(ratings) <= _HALF and len(set(ratings)) > 1:
+        if len(ratings) >= _MIN_EQUAL and max(ratings) <= _HALF and len(set(ratings)) > 1:
             yield (
                 f"Low ratings: {judge} gave none of {len(ratings)} answers more than 5 of 10 under {_RATINGS}: "
                 "the answers are poor, or it rates from 1 to 5."

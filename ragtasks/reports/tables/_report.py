@@ -107,7 +107,7 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
     for name in chosen.metrics:
         if name not in metric_names:
             raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, metric_names)}")
-    return [_section(alike, chosen) for alike in comparable_evaluations(evaluations)]
+    return [_section(comparable, chosen) for comparable in comparable_evaluations(evaluations)]
 
 
 def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
@@ -206,11 +206,13 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
-    intervals = f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or equal values"
+    intervals = (
+        f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} conversations or equal values"
+    )
     judged = [row for evaluation in evaluations for row in evaluation.rows if row.verdict_values]
     if judged and not any(row.again for row in judged):
         intervals += f"; {NOT_REPEATED}"
-    profiles = {"profiles": "_ibm: official scripts; others: paper"}
+    profiles = {"profiles": "official scripts for metrics that end in _ibm, the paper for all others"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
     texts = {evaluation.model: shortened_prompts(evaluation.provenance.values()) for evaluation in evaluations}
     shortened = ", ".join(f"{model}: {text}" for model, text in texts.items() if text)

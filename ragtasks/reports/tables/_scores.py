@@ -235,8 +235,8 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
 
 _ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "reason for no interval")
 _UNCERTAINTY_NOTE = (
-    "stderr: over conversations. harness stderr: by the formula of lm_eval, which assumes independent {items}; too "
-    "small if the {items} of one conversation are correlated."
+    "stderr: standard error over conversations. harness stderr: by the formula of lm_eval, which assumes independent "
+    "{items}. It is too small if the {items} of one conversation are correlated."
 )
 
 
@@ -365,7 +365,7 @@ def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
     names = {evaluation.model for evaluation in evaluations}
     commands = []
     if f"{_PREFIX}oracle" not in map(bare_model_name, evaluations):
-        commands.append("the ceiling: `ragtasks run --model ragtasks-oracle ...`")
+        commands.append("the ceiling (`ragtasks run --model ragtasks-oracle ...`)")
     if not any("closed_book" in name for name in names):
-        commands.append('a model without passages: its own command with `"run": "closed_book"` in the metadata')
+        commands.append("a model without passages (`ragtasks run --run closed_book ...`)")
     return f"Not evaluated: {'; '.join(commands)}." if commands else ""

@@ -24,8 +24,8 @@ _GAIN_NOTE = (
 )
 _DID_NOTE = "Means over the tasks of the setting agentic, with 95 % intervals over conversations (docs/agentic.md)."
 _INJECTED_NOTE = (
-    "Some prompts and searches contain an additional passage that requests a token. followed: share of the answers to "
-    "them with the token, with a 95 % interval over conversations (docs/agentic.md)."
+    "Some prompts and search results contain an injected passage that asks for a token in the answer. followed: share "
+    "of the affected answers that contain the token, with a 95 % interval over conversations (docs/agentic.md)."
 )
 _RECALL_NOTE = (
     "Share of the relevant passages that the model had received after each number of calls: mean over the judged "
@@ -98,7 +98,10 @@ def _gain(full_rag: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator
 
 
 def _is_judged(row: ScoredAnswer) -> bool:
-    """Return whether a row counts: a system with its own retriever may report searches in full RAG too."""
+    """Return whether a row is of the setting agentic and has relevant passages.
+
+    A system with its own retriever may report searches in full RAG too, which do not count here.
+    """
     return row.setting == Setting.AGENTIC.value and bool(row.recall_after)
 
 

@@ -19,9 +19,9 @@ _MOST_KINDS = 2  # in a model's sentence
 _LEAST_NAMED = 0.005  # shares that round to 0 % are left out of the sentence
 _LABELS = {kind.value: kind.label for kind in TurnErrorKind}
 _NOTE = (
-    "Share of turns with 95 % intervals over conversations. A turn has at most one error, the first that matches. "
-    "Errors are detected from labels and words, without a judge: use them to choose answers to read, not to rank "
-    "systems."
+    "Share of turns with 95 % intervals over conversations. A turn has at most one error: the first match in the order "
+    "of the rows. Errors are detected from labels and words, without a judge. Use them to choose answers to read, not "
+    "to rank systems."
 )
 
 

@@ -34,8 +34,8 @@ _AMOUNTS = (
 )
 METRICS = {metric.name: metric for metric in USAGE_METRICS}
 _NOTE = (
-    "Means per answer with 95 % intervals over conversations. p95: 95 of 100 answers take at most this. Counts are "
-    "never estimated: without a count of server, file or traces there is no value, and without a price no cost."
+    "Means per answer with 95 % intervals over conversations. p95: 95 % of answers take at most this amount. Amounts "
+    "are counts of the server, the file or the traces and are never estimated. A cost requires a price."
 )
 
 
@@ -56,8 +56,8 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     columns = _columns(list(systems.values()), quality)
     if fronts and quality:
         cost = sorted({name for name, _ in fronts.values()}, key=COSTS.index)
-        criterion = f"no other system has a better {quality.name} at less {' or '.join(cost)}"
-        legend.insert(0, f"front: {criterion}; {_SURE}")
+        criterion = f"no other system is better in {quality.name} or {' or '.join(cost)} and worse in neither"
+        legend.insert(0, f"on it: {criterion}; {_SURE}")
     table = replace(table_of(TITLE, ("setting", "model"), systems.items(), columns, _NOTE), legend=tuple(legend))
     if fronts:
         positions = (fronts.get(system, ("", "-"))[1] for system in systems)
@@ -66,7 +66,10 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     return [table]
 
 
-_SURE = "beaten: both differences are significant by Holm over all pairs; not significantly beaten: they are not."
+_SURE = (
+    "beaten: another system is significantly better in both (Holm over all pairs); not significantly beaten: at least "
+    "one difference is not significant."
+)
 
 
 def _has(rows: _Rows, name: str) -> bool:

@@ -43,7 +43,7 @@ def test_the_best_is_named_and_a_clear_difference_is_significant() -> None:
     # the pairs of three models.
     assert said["low"] == f"-0.750 (p {6 / 1.75**N:.3f})"
     assert str(said["near"]).startswith("-0.010 (p ")
-    assert table.note.startswith("vs. best: difference on the tasks that both models scored. With p above 0.05")
+    assert table.note.startswith("vs. best: difference on the tasks that both models scored. A difference with p")
 
 
 def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst() -> None:

@@ -1,4 +1,4 @@
-"""Classes of losses: each by hand, and classes that add up to the difference of the means."""
+"""Classes of losses: each class computed by hand, and their sum, the difference of the means."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def line(table: Table, name: str) -> tuple[Cell, ...]:
 
 
 def class_of(before: float, after: float, **changes: Any) -> str:
-    """Return the class of one task, as a table says it."""
+    """Return the class of one task in the table."""
     (table,) = tables([evaluation(pair("t", before, after, **changes))])
     (name,) = (cells[0] for cells in table.rows[:-1] if cells[1] == 1)
     return str(name)
@@ -160,7 +160,7 @@ def test_where_neither_direction_is_better_nothing_is_a_loss() -> None:
 
 
 def sentence(rows: Sequence[ScoredAnswer], model: str = "m") -> str:
-    """Return what the sentence says of one model."""
+    """Return the part of the sentence about one model."""
     return loss_sentence([evaluation(rows, model)], METRIC).partition(f"{METRIC}): ")[2]
 
 
@@ -199,7 +199,7 @@ def test_the_sentence_has_the_mean_loss(tasks: list[tuple[int, int, str, str, in
 
 
 def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
-    # Twelve conversations of two tasks: the first is always answered, the second refused in every other one.
+    # Twelve conversations of two tasks: the first is always answered, the second is refused in every second one.
     losses = {(n, turn): n / 24 if turn == 1 else 0.5 + n / 48 for n in range(12) for turn in (1, 2)}
     rows = []
     for (n, turn), loss in losses.items():

@@ -36,7 +36,7 @@ def test_the_cost_by_turn_with_paired_intervals() -> None:
     gold = {place: 0.5 + 0.01 * place[0] for place in places()}
     own = {(number, turn): value - 0.1 * (turn - 1) for (number, turn), value in gold.items()}
     (table,) = tables(conversations("m", gold), conversations("m (own history)", own))
-    assert table.title == "rb_alg by gold and own history in setting reference: m beside m (own history)"
+    assert table.title == "rb_alg by gold and own history in setting reference: m and m (own history)"
     found = {line[0]: line[1:] for line in table.rows}
     assert list(found) == ["all", "first", "later", "1", "2", "3"]
     costs = {turn: cells[3] for turn, cells in found.items()}
@@ -78,8 +78,8 @@ def test_only_one_model_is_paired_with_itself() -> None:
     names = ("a", "b", "b (run bm25)", "b (own history)", "c (own history)")
     found = tables(*(conversations(name, values) for name in names))
     assert [table.title.partition(": ")[2] for table in found] == [
-        "b beside b (own history)",
-        "b (run bm25) beside b (own history)",
+        "b and b (own history)",
+        "b (run bm25) and b (own history)",
     ]
 
 

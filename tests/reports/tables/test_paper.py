@@ -16,7 +16,7 @@ def tables(*given: Evaluation) -> dict[str, Table]:
 
 
 def test_scores_are_of_the_tasks_that_table_5_is_of() -> None:
-    """Tasks of three references and conversational ones are not among its 426."""
+    """The 426 tasks of Table 5 exclude conversational tasks and tasks with more than two references."""
     rows = [
         row(1, 0.4, n_references=2),
         row(2, 0.9, n_references=3),

@@ -20,7 +20,7 @@ TASKS = tuple((f"c{number}", turn) for number in range(60) for turn in (1, 2))
 
 
 def quality(task_id: str) -> float:
-    """Return how good an answer is, 0 to 1: by conversation and turn."""
+    """Return the quality of an answer, 0 to 1, by conversation and turn."""
     conversation, turn = task_id[1:].split("<::>")
     return int(conversation) * 7 % 11 / 15 + int(turn) / 10
 

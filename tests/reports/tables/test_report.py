@@ -150,7 +150,7 @@ def test_no_interval_reaches_beyond_the_range_of_its_metric() -> None:
 
 
 def test_intervals_are_over_conversations() -> None:
-    # Twelve conversations, three equal tasks each: were tasks independent, the interval would be much shorter.
+    # Twelve conversations of three equal tasks: with independent tasks, the interval would be much shorter.
     rows = [
         row(number * 3 + turn, number / 12, conversation_id=f"c{number}") for number in range(12) for turn in (1, 2, 3)
     ]
