@@ -31,7 +31,7 @@ from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of,
 UNSCORED = "unscored"
 """The main metric has no value."""
 NO_VERDICT = "missing verdict"
-"""A judge was asked and gave no verdict; others may have given theirs."""
+"""A verdict was requested and is missing; other judges may have given theirs."""
 
 _NO_PROBLEM = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS, *UNASKED)}
 
@@ -45,7 +45,7 @@ class FailureKind:
 
 
 FAILURES = (*(kind.label for kind in TurnErrorKind), NOT_USED, UNSCORED, NO_VERDICT)
-"""Names of all failures in display order; a response has at most one apart from the last two."""
+"""Names of all failures in display order. Only the last two may occur together with another one."""
 
 
 def explained(metric: str) -> list[FailureKind]:
@@ -53,8 +53,8 @@ def explained(metric: str) -> list[FailureKind]:
     meanings = {
         **{kind.label: kind.meaning for kind in TurnErrorKind},
         NOT_USED: f"no error, a reference passage was shown, and {metric} is worse than in setting reference",
-        UNSCORED: f"{metric} has no value; its reason is next to it",
-        NO_VERDICT: "at least one judge was asked and gave no verdict",
+        UNSCORED: f"{metric} has no value; the table of metrics shows the reason",
+        NO_VERDICT: "at least one requested verdict is missing",
     }
     return [FailureKind(name, meanings[name]) for name in FAILURES]
 
@@ -153,7 +153,7 @@ def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, An
         {
             "tool": step.tool,
             "text": " ".join(str(value) for name, value in step.arguments.items() if name != "k"),
-            "found": [index_of.get(name, name) for name in step.passages],
+            "passages": [index_of.get(name, name) for name in step.passages],
             "problem": step.problem,
             "repeat": step.is_repeat,
         }
@@ -164,7 +164,7 @@ def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, An
         "ending": trajectory.ending,
         "relevant": [index_of.get(name, name) for name in trajectory.seen if name in row.relevant],
         "n_relevant": len(row.relevant),
-        "held": [None if share is None else round(share, 2) for share in shares],
+        "shares": [None if share is None else round(share, 2) for share in shares],
     }
 
 
@@ -253,7 +253,7 @@ class Named:
     """Task id -> the model's score in the setting `reference`. Empty without that setting."""
 
     def loss(self, row: ScoredAnswer) -> float | None:
-        """Return how much worse a response is than that with reference passages, or None if unknown."""
+        """Return how much worse a response is than the model's response with reference passages, or None if unknown."""
         before, after = self.references.get(row.task.task_id), row.values.get(self.metric.name) if self.metric else None
         if self.metric is None or self.metric.higher_is_better is None or before is None or after is None:
             return None

@@ -4,7 +4,7 @@
   const ROW = 72; // height of a task in the list, in pixels; as in the style
   const KEPT = 24; // unpacked blocks that stay in memory
   const FIELDS = ["id", "conversation", "turn", "domain", "answerability", "types", "multi", "question", "target", "references", "history"];
-  const QUIET = new Set(["no statements", "not asked"]); // outcomes without a verdict that are no failure
+  const QUIET = new Set(["no statements", "not asked"]); // outcomes without a verdict that are not failures
   const root = document.documentElement;
   const at = (id) => document.getElementById(id);
   const form = at("choice").elements;
@@ -19,19 +19,19 @@
   // --- blocks -----------------------------------------------------------------------------------------------------
   const cache = new Map();
 
-  const waiting = new Map(); // blocks whose file is being loaded -> functions that wait for them
+  const waiting = new Map(); // id of a block whose file is being loaded -> function that receives its text
   window.ragtasksBlock = (id, text) => waiting.get(id)?.(text);
 
   function textOf(id) {
-    const held = at(`block-${id}`);
-    if (held) return held.textContent;
-    return new Promise((take, fail) => {
+    const element = at(`block-${id}`);
+    if (element) return element.textContent;
+    return new Promise((resolve, reject) => {
       const script = make("script");
-      waiting.set(id, take);
+      waiting.set(id, resolve);
       script.addEventListener("load", () => script.remove());
       script.addEventListener("error", () => {
         at("lost").hidden = false;
-        fail(new Error(`no ${script.src}`));
+        reject(new Error(`no ${script.src}`));
       });
       script.src = `${root.dataset.files}${id}.js`;
       document.head.append(script);
@@ -42,17 +42,17 @@
     const packed = atob(await textOf(id));
     waiting.delete(id);
     const bytes = new Uint8Array(packed.length);
-    for (let place = 0; place < packed.length; place += 1) bytes[place] = packed.charCodeAt(place);
+    for (let index = 0; index < packed.length; index += 1) bytes[index] = packed.charCodeAt(index);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
   }
 
   function block(id) {
-    const found = cache.get(id) ?? unpack(id);
+    const content = cache.get(id) ?? unpack(id);
     cache.delete(id);
-    cache.set(id, found);
+    cache.set(id, content);
     if (cache.size > KEPT) cache.delete(cache.keys().next().value);
-    return found;
+    return content;
   }
 
   // --- theme and views --------------------------------------------------------------------------------------------
@@ -96,9 +96,9 @@
   }
 
   at("tabs").addEventListener("keydown", (event) => {
-    const place = tabs.indexOf(document.activeElement);
-    const next = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: -1 }[event.key];
-    if (place < 0 || next === undefined) return;
+    const index = tabs.indexOf(document.activeElement);
+    const next = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: -1 }[event.key];
+    if (index < 0 || next === undefined) return;
     event.preventDefault();
     const tab = tabs.at(next % tabs.length);
     tab.focus();
@@ -126,7 +126,7 @@
     head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
     const keyed = [...body.rows].map((row) => [sortKey(row.cells[column]), row]);
     keyed.sort(([left], [right]) => {
-      if (left === null || right === null) return (left === null) - (right === null); // no value: always last
+      if (left === null || right === null) return (left === null) - (right === null); // cells without a value are always last
       return sign * compareKeys(left, right);
     });
     body.append(...keyed.map(([, row]) => row));
@@ -139,13 +139,13 @@
   }
 
   // --- current state ----------------------------------------------------------------------------------------------
-  let book = null; // description of the blocks
+  let contents = null; // description of the blocks
   let parts = []; // all parts, under labels that distinguish their models
   let part = null; // the part whose tasks are listed, with its columns and tasks
   let rival = null; // the part for comparison
   let visible = []; // indices of tasks that pass the filters, in order
   let chosen = -1; // index of the current task
-  let latest = 0; // number of the newest request: slower ones before it are dropped
+  let latest = 0; // number of the newest request; earlier requests that finish later are ignored
 
   function options(select, pairs, keep) {
     select.replaceChildren(...pairs.map(([value, text]) => new Option(text, value)));
@@ -154,42 +154,42 @@
   }
 
   const distinct = (values) => [...new Set(values)];
-  const partNamed = (model, setting) => parts.find((item) => item.label === model && item.setting === setting);
+  const partNamed = (model, setting) => parts.find((description) => description.label === model && description.setting === setting);
 
-  async function loadPart(item) {
-    const [scores, tasks] = await Promise.all([block(item.scores), block(book.benchmarks[item.benchmark].tasks)]);
-    const own = scores.task.map((place) => Object.fromEntries(FIELDS.map((field, column) => [field, tasks[place][column]])));
-    const haystack = own.map((task, place) => `${task.id}\n${task.question}\n${scores.answer[place]}`.toLowerCase());
-    const placeOf = new Map(own.map((task, place) => [task.id, place]));
-    return { ...item, ...scores, id: item.scores, metrics: Object.keys(scores.values), tasks: own, haystack, placeOf };
+  async function loadPart(description) {
+    const [scores, allTasks] = await Promise.all([block(description.scores), block(contents.benchmarks[description.benchmark].tasks)]);
+    const tasksOfPart = scores.task.map((index) => Object.fromEntries(FIELDS.map((field, column) => [field, allTasks[index][column]])));
+    const haystack = tasksOfPart.map((task, index) => `${task.id}\n${task.question}\n${scores.answer[index]}`.toLowerCase());
+    const indexOf = new Map(tasksOfPart.map((task, index) => [task.id, index]));
+    return { ...description, ...scores, id: description.scores, metrics: Object.keys(scores.values), tasks: tasksOfPart, haystack, indexOf };
   }
 
-  // --- flags and comments: kept by this browser for these results, exported as a file ---------------------------------
+  // --- flags and comments: stored by this browser for these results, exported as a file ---------------------------------
   let notes = {}; // model, setting and task -> flag and comment
-  const noteKey = (item, id) => JSON.stringify([item.label, item.setting, id]);
-  const noteOf = (item, id) => notes[noteKey(item, id)] ?? { flag: false, comment: "" };
+  const noteKey = (owner, id) => JSON.stringify([owner.label, owner.setting, id]);
+  const noteOf = (owner, id) => notes[noteKey(owner, id)] ?? { flag: false, comment: "" };
 
   function loadNotes() {
-    try { notes = JSON.parse(localStorage.getItem(`ragtasks-notes-${book.id}`)) ?? {}; } catch { notes = {}; }
+    try { notes = JSON.parse(localStorage.getItem(`ragtasks-notes-${contents.id}`)) ?? {}; } catch { notes = {}; }
     at("export").textContent = `Export notes (${Object.keys(notes).length})`;
   }
 
-  function keepNote(item, id, change) {
-    const note = { ...noteOf(item, id), ...change };
-    if (note.flag || note.comment) notes[noteKey(item, id)] = note;
-    else delete notes[noteKey(item, id)];
-    try { localStorage.setItem(`ragtasks-notes-${book.id}`, JSON.stringify(notes)); } catch { /* kept until the page is closed */ }
+  function keepNote(owner, id, change) {
+    const note = { ...noteOf(owner, id), ...change };
+    if (note.flag || note.comment) notes[noteKey(owner, id)] = note;
+    else delete notes[noteKey(owner, id)];
+    try { localStorage.setItem(`ragtasks-notes-${contents.id}`, JSON.stringify(notes)); } catch { /* kept until the page is closed */ }
     at("export").textContent = `Export notes (${Object.keys(notes).length})`;
     drawList();
   }
 
-  function noteForm(item, task) {
-    const note = noteOf(item, task.id);
+  function noteForm(owner, task) {
+    const note = noteOf(owner, task.id);
     const flag = Object.assign(make("input", ""), { type: "checkbox", checked: note.flag });
     const comment = Object.assign(make("textarea", ""), { value: note.comment, rows: 1, placeholder: "Comment" });
-    comment.setAttribute("aria-label", `Comment on the answer of ${item.label}`);
-    flag.addEventListener("input", () => keepNote(item, task.id, { flag: flag.checked }));
-    comment.addEventListener("input", () => keepNote(item, task.id, { comment: comment.value }));
+    comment.setAttribute("aria-label", `Comment on the answer of ${owner.label}`);
+    flag.addEventListener("input", () => keepNote(owner, task.id, { flag: flag.checked }));
+    comment.addEventListener("input", () => keepNote(owner, task.id, { comment: comment.value }));
     return make("div", "notes", make("label", "", flag, "Flag"), comment);
   }
 
@@ -207,22 +207,22 @@
 
   // --- filters ----------------------------------------------------------------------------------------------------
   const FILTERS = {
-    failure: (place) => book.failures.filter((_, bit) => part.failures[place] & (1 << bit)).map((item) => item.name),
-    answerability: (place) => [part.tasks[place].answerability],
-    domain: (place) => [part.tasks[place].domain],
-    turn: (place) => [part.tasks[place].turn === 1 ? "first" : "later", String(part.tasks[place].turn)],
-    type: (place) => part.tasks[place].types,
-    multi: (place) => [part.tasks[place].multi],
+    failure: (taskIndex) => contents.failures.filter((_, bit) => part.failures[taskIndex] & (1 << bit)).map((failure) => failure.name),
+    answerability: (taskIndex) => [part.tasks[taskIndex].answerability],
+    domain: (taskIndex) => [part.tasks[taskIndex].domain],
+    turn: (taskIndex) => [part.tasks[taskIndex].turn === 1 ? "first" : "later", String(part.tasks[taskIndex].turn)],
+    type: (taskIndex) => part.tasks[taskIndex].types,
+    multi: (taskIndex) => [part.tasks[taskIndex].multi],
   };
 
   function fillFilters() {
     part.labels = {};
     for (const [name, labelsAt] of Object.entries(FILTERS)) {
-      const all = part.tasks.map((_, place) => labelsAt(place));
-      part.labels[name] = all.map((own) => new Set(own));
+      const all = part.tasks.map((_, taskIndex) => labelsAt(taskIndex));
+      part.labels[name] = all.map((taskLabels) => new Set(taskLabels));
       const counts = new Map();
       for (const label of all.flat()) counts.set(label, (counts.get(label) ?? 0) + 1);
-      const order = name === "failure" ? book.failures.map((item) => item.name) : [...counts.keys()].sort(compareKeys);
+      const order = name === "failure" ? contents.failures.map((failure) => failure.name) : [...counts.keys()].sort(compareKeys);
       const pairs = order.filter((label) => counts.has(label)).map((label) => [label, `${label} (${counts.get(label)})`]);
       if (name === "failure") pairs.unshift(["any", `any (${part.failures.filter(Boolean).length})`]);
       options(form[name], [["", "all"], ...pairs], form[name].value);
@@ -231,20 +231,20 @@
     options(form.order, [["", "as evaluated"], ...orders], form.order.value);
   }
 
-  function passes(place, words, active) {
-    if (!words.every((word) => part.haystack[place].includes(word))) return false;
+  function passes(taskIndex, words, active) {
+    if (!words.every((word) => part.haystack[taskIndex].includes(word))) return false;
     return active.every(([name, value]) => {
-      if (name === "failure" && value === "any") return part.failures[place] !== 0;
-      return part.labels[name][place].has(value);
+      if (name === "failure" && value === "any") return part.failures[taskIndex] !== 0;
+      return part.labels[name][taskIndex].has(value);
     });
   }
 
-  function inOrder(places) {
+  function inOrder(taskIndices) {
     const [metric, direction] = form.order.value.split(" ");
-    if (!metric) return places;
+    if (!metric) return taskIndices;
     const values = part.values[metric];
     const sign = direction === "up" ? 1 : -1;
-    return places.sort((left, right) => {
+    return taskIndices.sort((left, right) => {
       const [a, b] = [values[left], values[right]];
       if (a === null || b === null) return (a === null) - (b === null);
       return sign * (a - b) || left - right;
@@ -257,34 +257,34 @@
 
   function filter() {
     const active = Object.keys(FILTERS).map((name) => [name, form[name].value]).filter(([, value]) => value);
-    const kind = form.notes.value;
+    const noteFilter = form.notes.value;
     const words = wordsSearched();
-    visible = inOrder(part.tasks.map((_, place) => place).filter((place) => passes(place, words, active) && (!kind || noteOf(part, part.tasks[place].id)[kind])));
+    visible = inOrder(part.tasks.map((_, taskIndex) => taskIndex).filter((taskIndex) => passes(taskIndex, words, active) && (!noteFilter || noteOf(part, part.tasks[taskIndex].id)[noteFilter])));
     at("count").textContent = `${visible.length} of ${part.tasks.length} tasks`;
-    at("active").textContent = active.length || kind ? ` (${active.length + Boolean(kind)} active)` : "";
+    at("active").textContent = active.length || noteFilter ? ` (${active.length + Boolean(noteFilter)} active)` : "";
     at("list").scrollTop = 0;
     drawList();
   }
 
-  // --- the list: only rows in sight are in the page ------------------------------------------------------------------
-  function rowOf(place, index) {
-    const task = part.tasks[place];
+  // --- the list: only visible rows are in the page --------------------------------------------------------------------
+  function rowOf(taskIndex, position) {
+    const task = part.tasks[taskIndex];
     const metric = form.order.value.split(" ")[0];
-    const value = metric ? `${metric} ${figure(part.values[metric][place])}` : part.idk[place] === "yes" ? "refused" : "";
+    const value = metric ? `${metric} ${figure(part.values[metric][taskIndex])}` : part.idk[taskIndex] === "yes" ? "refused" : "";
     const row = make(
       "div", "row",
       make("div", "question", noteOf(part, task.id).flag ? make("span", "flag", "⚑ ") : "", task.question),
       make("div", "under", make("span", "", `${task.domain} · turn ${task.turn} · ${task.answerability.toLowerCase()}`), make("b", "", value)),
-      make("div", "errors", FILTERS.failure(place).join(" · ")),
+      make("div", "errors", FILTERS.failure(taskIndex).join(" · ")),
     );
-    row.style.top = `${index * ROW}px`;
-    row.id = `task-${place}`;
+    row.style.top = `${position * ROW}px`;
+    row.id = `task-${taskIndex}`;
     row.title = task.id;
     row.setAttribute("role", "option");
-    row.setAttribute("aria-selected", String(place === chosen));
+    row.setAttribute("aria-selected", String(taskIndex === chosen));
     row.setAttribute("aria-setsize", String(visible.length));
-    row.setAttribute("aria-posinset", String(index + 1));
-    row.addEventListener("click", () => choose(place, true));
+    row.setAttribute("aria-posinset", String(position + 1));
+    row.addEventListener("click", () => choose(taskIndex, true));
     return row;
   }
 
@@ -293,7 +293,7 @@
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
     const end = Math.min(visible.length, first + Math.ceil(list.clientHeight / ROW) + 9);
     at("spacer").style.height = `${visible.length * ROW}px`;
-    at("spacer").replaceChildren(...visible.slice(first, end).map((place, index) => rowOf(place, first + index)));
+    at("spacer").replaceChildren(...visible.slice(first, end).map((taskIndex, index) => rowOf(taskIndex, first + index)));
     if (visible.includes(chosen)) list.setAttribute("aria-activedescendant", `task-${chosen}`);
     else list.removeAttribute("aria-activedescendant");
   }
@@ -306,24 +306,24 @@
     if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
   }
 
-  function step(by) {
+  function step(offset) {
     if (!visible.length) return;
     const index = visible.indexOf(chosen);
-    const next = index < 0 ? (by > 0 ? 0 : visible.length - 1) : Math.min(visible.length - 1, Math.max(0, index + by));
+    const next = index < 0 ? (offset > 0 ? 0 : visible.length - 1) : Math.min(visible.length - 1, Math.max(0, index + offset));
     choose(visible[next], false);
   }
 
   // From failure to failure; the search wraps around.
-  function stepFailure(by) {
-    const failed = visible.filter((place) => part.failures[place] !== 0);
+  function stepFailure(offset) {
+    const failed = visible.filter((taskIndex) => part.failures[taskIndex] !== 0);
     if (!failed.length) return;
     const index = visible.indexOf(chosen);
-    const later = failed.filter((place) => by * (visible.indexOf(place) - index) > 0);
-    choose(by > 0 ? (later[0] ?? failed[0]) : (later.at(-1) ?? failed.at(-1)), false);
+    const later = failed.filter((taskIndex) => offset * (visible.indexOf(taskIndex) - index) > 0);
+    choose(offset > 0 ? (later[0] ?? failed[0]) : (later.at(-1) ?? failed.at(-1)), false);
   }
 
-  function choose(place, byHand) {
-    chosen = place;
+  function choose(taskIndex, byHand) {
+    chosen = taskIndex;
     bringIntoSight();
     drawList();
     writeHash();
@@ -336,74 +336,74 @@
   function marked(text) {
     const words = wordsSearched().filter((word) => word.length > 1).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     if (!words.length) return [text];
-    return text.split(new RegExp(`(${words.join("|")})`, "i")).map((piece, index) => (index % 2 ? make("mark", "", piece) : piece));
+    return text.split(new RegExp(`(${words.join("|")})`, "i")).map((segment, index) => (index % 2 ? make("mark", "", segment) : segment));
   }
 
   // As `_code_parts` of the tables: text between backticks is code.
-  const coded = (text) => text.split(/`([^`]+)`/).map((piece, index) => (index % 2 ? make("code", "", piece) : piece));
+  const coded = (text) => text.split(/`([^`]+)`/).map((segment, index) => (index % 2 ? make("code", "", segment) : segment));
 
   function conversation(task, history) {
-    const said = (role, text, extra) => make("div", `said ${role}${extra}`, make("b", "", role), ...marked(text));
+    const message = (role, text, extra) => make("div", `said ${role}${extra}`, make("b", "", role), ...marked(text));
     return [
       make("h3", "", "Conversation"),
-      ...history.map(([role, text]) => said(role === "user" ? "user" : "assistant", text, "")),
-      said("user", task.question, " asked"),
+      ...history.map(([role, text]) => message(role === "user" ? "user" : "assistant", text, "")),
+      message("user", task.question, " asked"),
     ];
   }
 
-  function sides(items, content) {
-    const named = (item) => (items.length > 1 ? make("p", "quiet", item.label) : null);
-    return make("div", "sides", ...items.map((item) => make("div", "", named(item), ...content(item))));
+  function sideBySide(sides, content) {
+    const named = (side) => (sides.length > 1 ? make("p", "quiet", side.label) : null);
+    return make("div", "sides", ...sides.map((side) => make("div", "", named(side), ...content(side))));
   }
 
   // Sentences of an answer with their sources. Positions count characters, as Python does, not UTF-16 units.
   const SOURCES = ["passage", "question", "conversation", "nothing"];
-  const SAYS = { question: "repeats the question", conversation: "from the conversation", nothing: "not supported by any passage" };
+  const MEANINGS = { question: "repeats the question", conversation: "from the conversation", nothing: "not supported by any passage" };
 
-  function supported(item, texts) {
-    const points = Array.from(item.answer[item.place]);
-    const rows = item.support[item.place] ?? [];
-    if (!rows.length) return marked(item.answer[item.place]);
-    const pieces = [];
+  function supported(side, texts) {
+    const points = Array.from(side.answer[side.index]);
+    const rows = side.support[side.index] ?? [];
+    if (!rows.length) return marked(side.answer[side.index]);
+    const segments = [];
     let end = 0;
     for (const row of rows) {
-      pieces.push(...marked(points.slice(end, row[0]).join("")), sentenceOf(item, texts, points, row));
+      segments.push(...marked(points.slice(end, row[0]).join("")), sentenceOf(side, texts, points, row));
       [, end] = row;
     }
-    return [...pieces, ...marked(points.slice(end).join(""))];
+    return [...segments, ...marked(points.slice(end).join(""))];
   }
 
-  function sentenceOf(item, texts, points, [start, end, share, kind, best, nowhere, flipped]) {
-    const source = share === null ? "none" : SOURCES[kind];
-    const inside = [];
-    let place = start;
-    for (const [from, to] of nowhere) {
-      inside.push(...marked(points.slice(place, from).join("")), make("u", "nowhere", ...marked(points.slice(from, to).join(""))));
-      place = to;
+  function sentenceOf(side, texts, points, [start, end, share, sourceIndex, best, unsupported, flipped]) {
+    const source = share === null ? "none" : SOURCES[sourceIndex];
+    const segments = [];
+    let position = start;
+    for (const [from, to] of unsupported) {
+      segments.push(...marked(points.slice(position, from).join("")), make("u", "nowhere", ...marked(points.slice(from, to).join(""))));
+      position = to;
     }
-    inside.push(...marked(points.slice(place, end).join("")));
-    if (share === null) return make("span", "", ...inside);
+    segments.push(...marked(points.slice(position, end).join("")));
+    if (share === null) return make("span", "", ...segments);
     const label = source === "passage" && best ? String(best[0] + 1) : { question: "q", conversation: "c", nothing: "–", passage: "p" }[source];
-    const sentence = make("span", `held ${source}`, ...inside);
-    sentence.dataset.source = label; // drawn by the style, so that a copied answer is the answer
-    const says = `${source === "passage" ? `supported by passage ${best ? best[0] + 1 : ""}` : SAYS[source]} (${share} % of its words)`;
-    const note = flipped ? `${says}; negated in one of the two: “${points.slice(...flipped).join("")}”` : says;
+    const sentence = make("span", `held ${source}`, ...segments);
+    sentence.dataset.source = label; // drawn by the style, so that copying the answer does not include it
+    const meaning = `${source === "passage" ? `supported by passage ${best ? best[0] + 1 : ""}` : MEANINGS[source]} (${share} % of its words)`;
+    const note = flipped ? `${meaning}; negated in one of the two: “${points.slice(...flipped).join("")}”` : meaning;
     sentence.tabIndex = 0;
     sentence.setAttribute("aria-label", `${points.slice(start, end).join("")} (${note})`);
     sentence.setAttribute("role", "note");
-    const show = () => showSource(sentence, note, best === null ? null : [best, texts.passages[item.shown[item.place][best[0]]]]);
+    const show = () => showSource(sentence, note, best === null ? null : [best, texts.passages[side.shown[side.index][best[0]]]]);
     for (const name of ["focus", "click", "mouseenter"]) sentence.addEventListener(name, show);
     return sentence;
   }
 
-  // The excerpt of the passage is displayed under the selected sentence, with its context.
-  function showSource(sentence, note, found) {
+  // Display the supporting part of the passage under the selected sentence, with its context.
+  function showSource(sentence, note, excerpt) {
     const box = sentence.closest(".sides > div, .sides").querySelector(".source");
     for (const other of sentence.parentNode.querySelectorAll(".held.now")) other.classList.remove("now");
     sentence.classList.add("now");
     const parts = [make("b", "", note)];
-    if (found) {
-      const [[, from, to], [id, title, text]] = found;
+    if (excerpt) {
+      const [[, from, to], [id, title, text]] = excerpt;
       const points = Array.from(text);
       const around = (a, b) => points.slice(Math.max(0, a), Math.max(0, b)).join("");
       parts.push(
@@ -414,30 +414,30 @@
     box.replaceChildren(...parts);
   }
 
-  function answers(task, items, texts) {
-    const idk = (item) => {
-      const verdict = item.idk[item.place];
-      const says = { yes: "a refusal", partial: "a partial refusal", no: "no refusal" };
-      return `${says[verdict] ?? "no verdict about refusal"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
+  function answers(task, sides, texts) {
+    const idk = (side) => {
+      const verdict = side.idk[side.index];
+      const labels = { yes: "a refusal", partial: "a partial refusal", no: "no refusal" };
+      return `IDK verdict: ${labels[verdict] ?? "none"}${side.idk_reason[side.index] ? ` (${side.idk_reason[side.index]})` : ""}`;
     };
-    const text = (item) => (item.answer[item.place] ? supported(item, texts) : [make("i", "", "empty")]);
+    const text = (side) => (side.answer[side.index] ? supported(side, texts) : [make("i", "", "empty")]);
     return [
-      make("h3", "", items.length > 1 ? "Answers" : "Answer"),
-      sides(items, (item) => [
-        make("div", "text answer", ...text(item)),
-        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "The mark after a sentence is its source: the number of a passage, c for the conversation, – for no source. Underlined words are in no source. Tap, hover or focus a sentence to see its passage.")) : null,
-        make("p", "quiet", idk(item)),
-        ...failuresOf(item),
-        item.why[item.place] ? make("p", "quiet", item.why[item.place]) : null,
-        noteForm(item, task),
+      make("h3", "", sides.length > 1 ? "Answers" : "Answer"),
+      sideBySide(sides, (side) => [
+        make("div", "text answer", ...text(side)),
+        side.support[side.index]?.length ? make("div", "source", make("span", "quiet", "The mark after a sentence is its source: the number of a passage, q for the question, c for the conversation, – for no source. Underlined words are in no source. Tap, hover or focus a sentence to see its passage.")) : null,
+        make("p", "quiet", idk(side)),
+        ...failuresOf(side),
+        side.why[side.index] ? make("p", "quiet", side.why[side.index]) : null,
+        noteForm(side, task),
       ]),
       make("h3", "", "Reference answer"),
       make("div", "text target", task.target || make("i", "", "none")),
     ];
   }
 
-  function failuresOf(item) {
-    return book.failures.filter((_, bit) => item.failures[item.place] & (1 << bit)).map((failure) => {
+  function failuresOf(side) {
+    return contents.failures.filter((_, bit) => side.failures[side.index] & (1 << bit)).map((failure) => {
       return make("p", "quiet failure", make("span", "badge warn", failure.name), ` ${failure.meaning}`);
     });
   }
@@ -453,21 +453,21 @@
     return wide;
   }
 
-  function metrics(items) {
-    const names = distinct(items.flatMap((item) => item.metrics));
-    const valueOf = (item, name) => {
-      const value = item.values[name]?.[item.place] ?? null;
-      const reason = item.unscored[name]?.[item.place] ?? (item.values[name] ? "no reason is logged" : "not computed");
+  function metrics(sides) {
+    const names = distinct(sides.flatMap((side) => side.metrics));
+    const valueOf = (side, name) => {
+      const value = side.values[name]?.[side.index] ?? null;
+      const reason = side.unscored[name]?.[side.index] ?? (side.values[name] ? "no reason is logged" : "not computed");
       return value === null ? ["–", make("small", "", reason)] : [figure(value)];
     };
     const nameOf = (name) => {
-      const [description, higher] = book.metrics[name] ?? ["", true];
+      const [description, higher] = contents.metrics[name] ?? ["", true];
       return [name, make("small", "", ...coded(description), higher === false ? " (lower is better)" : "")];
     };
-    const heads = items.length > 1 ? items.map((item) => item.label) : ["value"];
+    const heads = sides.length > 1 ? sides.map((side) => side.label) : ["value"];
     return [
       make("h3", "", "Metrics"),
-      tableOf(["metric", ...heads], names.map((name) => [nameOf(name), ...items.map((item) => valueOf(item, name))])),
+      tableOf(["metric", ...heads], names.map((name) => [nameOf(name), ...sides.map((side) => valueOf(side, name))])),
     ];
   }
 
@@ -480,20 +480,20 @@
     );
   }
 
-  function judges(items) {
-    const rubrics = (item) => distinct(item.given.map(([rubric]) => rubric));
-    const under = (item, rubric) => item.given.filter(([name]) => name === rubric).map(verdictOf);
+  function judges(sides) {
+    const rubrics = (side) => distinct(side.verdictRows.map(([rubric]) => rubric));
+    const verdictsUnder = (side, rubric) => side.verdictRows.filter(([name]) => name === rubric).map(verdictOf);
     const none = make("p", "quiet", "No judge verdicts.");
     return [
       make("h3", "", "Judges and their raw replies"),
-      sides(items, (item) => (item.given.length ? rubrics(item).flatMap((rubric) => [make("p", "rubric", rubric), ...under(item, rubric)]) : [none.cloneNode(true)])),
+      sideBySide(sides, (side) => (side.verdictRows.length ? rubrics(side).flatMap((rubric) => [make("p", "rubric", rubric), ...verdictsUnder(side, rubric)]) : [none.cloneNode(true)])),
     ];
   }
 
-  // In the setting `reference` passages are given, not retrieved; in `reference_rag` the reference ones are.
-  function sourceOf(item, isReference) {
-    if (!isReference) return item.setting === "reference" ? "shown" : "retrieved";
-    return ["full_rag", "agentic"].includes(item.setting) ? "both" : "reference";
+  // In the setting `reference`, passages are given, not retrieved. In `reference_rag`, the others are retrieved.
+  function sourceOf(side, isReference) {
+    if (!isReference) return side.setting === "reference" ? "shown" : "retrieved";
+    return ["full_rag", "agentic"].includes(side.setting) ? "both" : "reference";
   }
 
   function passageOf([id, title, text], badges) {
@@ -505,64 +505,64 @@
     return details;
   }
 
-  function passages(task, items, texts) {
+  function passages(task, sides, texts) {
     const references = new Set(task.references);
-    const badge = (kind) => make("span", `badge ${kind}`, kind === "both" ? "both: reference and retrieved" : kind);
+    const badge = (source) => make("span", `badge ${source}`, source === "both" ? "both: reference and retrieved" : source);
     return [
       make("h3", "", "Passages"),
-      sides(items, (item) => {
-        const shown = item.shown[item.place].map((place) => texts.passages[place]);
+      sideBySide(sides, (side) => {
+        const shown = side.shown[side.index].map((index) => texts.passages[index]);
         const ids = new Set(shown.map(([id]) => id));
-        const unseen = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not in these results: add results of the setting reference."]);
+        const notShown = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not in these results: add results of the setting reference."]);
         return [
-          make("p", "quiet", `${shown.length} shown to the model${references.size ? `, ${references.size - unseen.length} of ${references.size} reference passages among them` : "; the task has no reference passage"}`),
-          ...shown.map((passage, index) => passageOf(passage, [make("span", "badge", String(index + 1)), " ", badge(sourceOf(item, references.has(passage[0])))])),
-          ...unseen.map((passage) => passageOf(passage, [badge("reference"), " ", make("span", "badge warn", "not shown")])),
+          make("p", "quiet", `${shown.length} shown to the model${references.size ? `, ${references.size - notShown.length} of ${references.size} reference passages among them` : "; the task has no reference passage"}`),
+          ...shown.map((passage, index) => passageOf(passage, [make("span", "badge", String(index + 1)), " ", badge(sourceOf(side, references.has(passage[0])))])),
+          ...notShown.map((passage) => passageOf(passage, [badge("reference"), " ", make("span", "badge warn", "not shown")])),
         ];
       }),
     ];
   }
 
-  // Calls of a model before its answer: the results of each call, the relevant ones, and their words in the answer.
-  function trajectory(items, texts) {
-    if (!items.some((item) => item.trajectories?.[item.place])) return [];
-    const endings = { answered: "then it answered", gave_up: "then it gave up", out_of_calls: "it had no calls left", context_full: "its results did not fit its context", error: "a request failed" };
-    const found = (item, past, place) => {
-      const isShown = typeof place === "number"; // else the id of a passage that was not in the answer's prompt
-      const [id, title] = isShown ? texts.passages[item.shown[item.place][place]] : texts.byId.get(place) ?? [place];
-      const held = past.held[place];
-      const notes = [title && title !== id ? id : "", held ? `${Math.round(100 * held)} % of the answer's words` : ""];
+  // The model's calls before its answer: the passages of each call, which are relevant, and their share of the answer's words.
+  function searches(sides, texts) {
+    if (!sides.some((side) => side.trajectories?.[side.index])) return [];
+    const endings = { answered: "then an answer", gave_up: "ended without an answer", out_of_calls: "no calls left", context_full: "results did not fit the context", error: "a request failed" };
+    const passageRow = (side, trajectory, passage) => {
+      const isShown = typeof passage === "number"; // else the id of a passage that was not in the answer's prompt
+      const [id, title] = isShown ? texts.passages[side.shown[side.index][passage]] : texts.byId.get(passage) ?? [passage];
+      const share = trajectory.shares[passage];
+      const notes = [title && title !== id ? id : "", share ? `${Math.round(100 * share)} % of the answer's words` : ""];
       return make(
         "li", "",
-        make("span", "number", isShown ? `[${place + 1}]` : ""),
-        make("div", "", title || id, " ", ...(past.relevant.includes(place) ? [make("span", "badge reference", "relevant")] : []), make("div", "quiet", notes.filter(Boolean).join(" · "))),
+        make("span", "number", isShown ? `[${passage + 1}]` : ""),
+        make("div", "", title || id, " ", ...(trajectory.relevant.includes(passage) ? [make("span", "badge reference", "relevant")] : []), make("div", "quiet", notes.filter(Boolean).join(" · "))),
       );
     };
-    // For a long result: the first five passages and the relevant ones.
-    const listed = (past, step) => step.found.filter((place, rank) => rank < 5 || past.relevant.includes(place));
-    const rest = (past, step) => { const n = step.found.length - listed(past, step).length; return n ? [make("li", "quiet", make("span", "number"), `${n} more`)] : []; };
-    const counted = (past, step) => {
-      const n = step.found.filter((place) => past.relevant.includes(place)).length;
-      return step.found.length ? `${step.found.length} found${past.n_relevant ? `, ${n} relevant` : ""}` : step.problem ? "" : "no results";
+    // A long result shows its first five passages and the relevant passages.
+    const listed = (trajectory, step) => step.passages.filter((passage, rank) => rank < 5 || trajectory.relevant.includes(passage));
+    const moreRow = (trajectory, step) => { const n = step.passages.length - listed(trajectory, step).length; return n ? [make("li", "quiet", make("span", "number"), `${n} more`)] : []; };
+    const countText = (trajectory, step) => {
+      const n = step.passages.filter((passage) => trajectory.relevant.includes(passage)).length;
+      return step.passages.length ? `${step.passages.length} found${trajectory.n_relevant ? `, ${n} relevant` : ""}` : step.problem ? "" : "no results";
     };
-    const call = (item, past, step) => {
-      const said = [make("span", "badge", step.tool), " ", make("span", "query", step.text || "(nothing)"), " "];
+    const callRow = (side, trajectory, step) => {
+      const call = [make("span", "badge", step.tool), " ", make("span", "query", step.text || "(empty)"), " "];
       const marks = [...(step.repeat ? ["repeated"] : []), ...(step.problem ? [step.problem.replaceAll("_", " ")] : [])];
-      const head = [...said, ...marks.flatMap((mark) => [make("span", "badge warn", mark), " "]), make("span", "quiet", counted(past, step))];
-      if (!step.found.length) return make("li", "", ...head);
-      const details = make("details", "", make("summary", "", ...head), make("ul", "", ...listed(past, step).map((place) => found(item, past, place)), ...rest(past, step)));
-      details.open = past.steps.length <= 3;
+      const head = [...call, ...marks.flatMap((mark) => [make("span", "badge warn", mark), " "]), make("span", "quiet", countText(trajectory, step))];
+      if (!step.passages.length) return make("li", "", ...head);
+      const details = make("details", "", make("summary", "", ...head), make("ul", "", ...listed(trajectory, step).map((passage) => passageRow(side, trajectory, passage)), ...moreRow(trajectory, step)));
+      details.open = trajectory.steps.length <= 3;
       return make("li", "", details);
     };
     return [
       make("h3", "", "Searches"),
-      sides(items, (item) => {
-        const past = item.trajectories?.[item.place];
-        if (!past) return [make("p", "quiet", "its passages were in the prompt")];
-        const relevant = past.n_relevant ? `${past.relevant.length} of ${past.n_relevant} relevant passages seen` : "relevant passages unknown";
+      sideBySide(sides, (side) => {
+        const trajectory = side.trajectories?.[side.index];
+        if (!trajectory) return [make("p", "quiet", "No searches: the passages were in the prompt.")];
+        const relevant = trajectory.n_relevant ? `${trajectory.relevant.length} of ${trajectory.n_relevant} relevant passages received` : "relevant passages unknown";
         return [
-          make("p", "quiet", `${past.steps.length} call${past.steps.length === 1 ? "" : "s"}, ${endings[past.ending] ?? past.ending}; ${relevant}`),
-          make("ol", "trajectory", ...past.steps.map((step) => call(item, past, step))),
+          make("p", "quiet", `${trajectory.steps.length} call${trajectory.steps.length === 1 ? "" : "s"}, ${endings[trajectory.ending] ?? trajectory.ending}; ${relevant}`),
+          make("ol", "trajectory", ...trajectory.steps.map((step) => callRow(side, trajectory, step))),
         ];
       }),
     ];
@@ -575,10 +575,10 @@
   }
 
   function heading(task) {
-    const button = (text, by) => {
+    const button = (text, offset) => {
       const element = make("button", "", text);
       element.type = "button";
-      element.addEventListener("click", () => step(by));
+      element.addEventListener("click", () => step(offset));
       return element;
     };
     const labelsOf = [task.domain, `turn ${task.turn}`, task.answerability, ...task.types, ...(task.multi === "N/A" ? [] : [task.multi])];
@@ -589,11 +589,11 @@
     ];
   }
 
-  async function withVerdicts(item, task) {
-    const place = item.placeOf.get(task.id);
-    if (place === undefined) return null;
-    const verdicts = item.verdicts === null ? null : await block(item.verdicts);
-    return { ...item, place, given: verdicts?.[place] ?? [], support: { [place]: (await block(item.support))[place] } };
+  async function withVerdicts(description, task) {
+    const index = description.indexOf.get(task.id);
+    if (index === undefined) return null;
+    const verdicts = description.verdicts === null ? null : await block(description.verdicts);
+    return { ...description, index, verdictRows: verdicts?.[index] ?? [], support: { [index]: (await block(description.support))[index] } };
   }
 
   async function compared(task) {
@@ -604,7 +604,7 @@
   }
 
   async function textsOf(task) {
-    const texts = await block(book.benchmarks[part.benchmark].texts[task.domain]);
+    const texts = await block(contents.benchmarks[part.benchmark].texts[task.domain]);
     texts.byId ??= new Map(texts.passages.map((passage) => [passage[0], passage]));
     return texts;
   }
@@ -613,18 +613,18 @@
     const detail = at("detail");
     const task = part.tasks[chosen];
     if (!task) return detail.replaceChildren(make("p", "quiet", "Choose a task from the list."));
-    const own = (latest += 1);
-    const [texts, ...found] = await Promise.all([textsOf(task), withVerdicts(part, task), compared(task)]);
-    if (own !== latest) return undefined;
-    const items = found.filter(Boolean);
+    const request = (latest += 1);
+    const [texts, ...loaded] = await Promise.all([textsOf(task), withVerdicts(part, task), compared(task)]);
+    if (request !== latest) return undefined;
+    const sides = loaded.filter(Boolean);
     detail.replaceChildren(
       ...heading(task),
       ...conversation(task, texts.histories[task.history]),
-      ...answers(task, items, texts),
-      ...trajectory(items, texts),
-      ...passages(task, items, texts),
-      ...metrics(items),
-      ...judges(items),
+      ...answers(task, sides, texts),
+      ...searches(sides, texts),
+      ...passages(task, sides, texts),
+      ...metrics(sides),
+      ...judges(sides),
     );
     detail.dataset.task = task.id;
     if (byHand && matchMedia("(max-width: 48rem)").matches) detail.scrollIntoView();
@@ -632,7 +632,7 @@
   }
 
   // --- choices, links, keys -----------------------------------------------------------------------------------------
-  let written = ""; // the address that this script wrote last
+  let written = ""; // the last address that this script wrote
 
   function writeHash() {
     const entries = { task: part.tasks[chosen]?.id, model: part.label, setting: part.setting, compare: form.compare.value };
@@ -642,10 +642,10 @@
   }
 
   async function openPart(model, setting, compare, taskId) {
-    const item = partNamed(model, setting) ?? parts.find((other) => other.label === model) ?? parts[0];
-    const own = (latest += 1);
-    const loaded = await loadPart(item);
-    if (own !== latest) return;
+    const description = partNamed(model, setting) ?? parts.find((other) => other.label === model) ?? parts[0];
+    const request = (latest += 1);
+    const loaded = await loadPart(description);
+    if (request !== latest) return;
     part = loaded;
     const settings = parts.filter((other) => other.label === part.label).map((other) => [other.setting, other.setting]);
     const rivals = parts.filter((other) => other.setting === part.setting && other.label !== part.label && other.group === part.group);
@@ -654,7 +654,7 @@
     options(form.setting, settings, part.setting);
     options(form.compare, [["", "no other model"], ...rivals.map((other) => [other.label, other.label])], compare);
     fillFilters();
-    chosen = part.placeOf.get(taskId) ?? -1;
+    chosen = part.indexOf.get(taskId) ?? -1;
     filter();
     if (chosen < 0 && visible.length) chosen = visible[0];
     bringIntoSight();
@@ -719,8 +719,8 @@
   async function start() {
     root.classList.add("js");
     setTheme(storedTheme());
-    book = await block(0);
-    parts = book.parts;
+    contents = await block(0);
+    parts = contents.parts;
     loadNotes();
     await readHash();
     root.dataset.started = "yes";

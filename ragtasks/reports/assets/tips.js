@@ -14,10 +14,10 @@
     tip.textContent = head.dataset.tip;
     tip.hidden = false;
     head.setAttribute("aria-describedby", "tip");
-    const place = head.getBoundingClientRect();
-    const left = Math.min(place.left, innerWidth - tip.offsetWidth - 8);
-    const below = place.bottom + 6;
-    const top = below + tip.offsetHeight > innerHeight ? place.top - tip.offsetHeight - 6 : below;
+    const box = head.getBoundingClientRect();
+    const left = Math.min(box.left, innerWidth - tip.offsetWidth - 8);
+    const below = box.bottom + 6;
+    const top = below + tip.offsetHeight > innerHeight ? box.top - tip.offsetHeight - 6 : below;
     tip.style.left = `${Math.max(8, left)}px`;
     tip.style.top = `${Math.max(0, top)}px`;
   }
