@@ -175,7 +175,7 @@ def test_the_raters_agree_little_more_than_by_chance(official: Calibration) -> N
     )
 
 
-def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(official: Calibration) -> None:
+def test_the_papers_agreement_counts_answers_with_two_equal_ratings(official: Calibration) -> None:
     """All five values of section 7 are reproduced.
 
     By the definition of appendix E, which also requires a close third rating, they would be lower.
@@ -233,7 +233,7 @@ def test_only_answerable_answers_count() -> None:
     assert replace(found, agreement=expected.agreement) == expected
 
 
-def test_the_order_of_the_answers_does_not_count() -> None:
+def test_the_order_of_answers_does_not_change_scores() -> None:
     rows = made()
     shuffled = random.Random(0).sample(rows, len(rows))
     scores = [[c.score.value for c in calibrate(order).correlations] for order in (rows, shuffled)]
@@ -280,7 +280,7 @@ def test_idk_scores_cover_scored_answers_and_count_the_rest() -> None:
     assert (silent.n_scored, silent.accuracy.value, silent.accuracy.reason) == (0, None, "no such answer")
 
 
-def test_scores_of_other_answers_are_refused() -> None:
+def test_scores_of_unknown_answers_are_an_error() -> None:
     foreign = {("d<::>1", "gpt-4o"): 0.5}
     with pytest.raises(ConfigurationError, match="1 others, as") as caught:
         calibrate(made(), [MetricScores("rb_llm", "judge", foreign)])
@@ -289,7 +289,7 @@ def test_scores_of_other_answers_are_refused() -> None:
         calibrate(made(), verdicts={"idk-judge": dict.fromkeys(foreign, IdkVerdict.NO)})
 
 
-def test_a_column_twice_and_a_score_that_is_no_number_are_refused() -> None:
+def test_repeated_columns_and_scores_that_are_not_numbers_are_errors() -> None:
     rows = made()
     with pytest.raises(ConfigurationError, match="rb_llm by published"):
         calibrate(rows, [MetricScores("rb_llm", "published", {})])
@@ -332,7 +332,7 @@ def test_a_calibration_without_answers_has_dashes() -> None:
 
 
 @pytest.mark.parametrize("ending", PICTURE_FORMATS)
-def test_a_picture_of_each_kind(tmp_path: Path, ending: str) -> None:
+def test_a_picture_in_each_format(tmp_path: Path, ending: str) -> None:
     heads = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
     path = draw_picture(calibration_picture(calibrate(made())), tmp_path / f"picture{ending}")
     assert path.read_bytes().startswith(heads[ending])
@@ -355,7 +355,7 @@ def test_a_picture_contains_its_description(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_is_the_same_every_time_and_light(tmp_path: Path) -> None:
+def test_a_picture_is_reproducible_with_a_light_background(tmp_path: Path) -> None:
     calibration = calibrate(made())
     one, other = (svg_of(calibration, tmp_path / name) for name in ("one.svg", "other.svg"))
     assert one == other

@@ -82,7 +82,7 @@ def cells(text: str, *first: str) -> list[list[str]]:
     return [found for found in split if found[: len(first)] == list(first)]
 
 
-def test_models_meet_in_each_setting_by_the_paper_s_metrics() -> None:
+def test_models_are_compared_in_each_setting_by_the_papers_metrics() -> None:
     one, other = (evaluation(name, rows(name, ("full_rag", "reference"))) for name in "ab")
     assert pairs(one, other) == [("reference", "rb_alg", "a", "b"), ("full_rag", "rb_alg", "a", "b")]
     assert pairs(one, other, metrics=["rouge_l", "rb_alg", "rouge_l"]) == [
@@ -90,7 +90,7 @@ def test_models_meet_in_each_setting_by_the_paper_s_metrics() -> None:
     ]
 
 
-def test_settings_of_a_model_meet_on_the_tasks_that_they_share() -> None:
+def test_settings_of_a_model_are_compared_on_their_shared_tasks() -> None:
     found = rows("a", ("full_rag", "reference"))
     shorter = evaluation("a", found[:60] + found[60:90])
     (pair,) = compare_evaluations([shorter], by="setting").pairs
@@ -127,7 +127,7 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
     ],
     ids=("one result", "one model", "two settings", "two models"),
 )
-def test_results_of_which_no_two_compare_are_one_sentence_with_the_way_out(found: list[Evaluation], by: str) -> None:
+def test_results_without_a_comparable_pair_are_an_error_with_a_next_step(found: list[Evaluation], by: str) -> None:
     with raises(ConfigurationError) as caught:
         compare_evaluations(found, by=by)
     assert len(str(caught.value)) <= 200
@@ -160,12 +160,12 @@ def test_parts_of_one_model_are_merged_and_repeats_are_numbered() -> None:
     assert pairs(*parts, again) == [("reference", "rb_alg", "a", "a #2")]
 
 
-def test_an_evaluation_without_a_metric_has_no_column_of_it() -> None:
+def test_an_evaluation_without_a_metric_has_no_column_for_it() -> None:
     judged = [evaluation(name, rows(name, rb_llm=0.5)) for name in "ab"]
     assert pairs(*judged, evaluation("c"), metrics=["rb_llm"]) == [("reference", "rb_llm", "a", "b")]
 
 
-def test_problems_are_answered() -> None:
+def test_unknown_metrics_and_comparisons_are_errors() -> None:
     both = [evaluation("a"), evaluation("b")]
     with raises(ConfigurationError):
         compare_evaluations(both, metrics=["rouge"])

@@ -46,7 +46,7 @@ def test_a_metric_shows_that_lower_is_better() -> None:
         assert pair[1] == shown
 
 
-def test_evaluations_bring_the_direction_of_their_metrics() -> None:
+def test_columns_have_the_direction_of_the_evaluations_metrics() -> None:
     rows = [row(number, float(number > 1), conversation_id=f"c{number}") for number in range(1, 4)]
     rows = [changed(item, values={**item.values, "empty": 0.0, "idk_yes": 0.0}) for item in rows]
     sides = [evaluation(rows, model=model) for model in "ab"]
@@ -119,7 +119,7 @@ def test_every_number_of_a_pair_is_in_its_column() -> None:
     assert (full["n_items"], full["n_conversations"], full["n_unscored"], full["n_unshared"]) == ("20", "20", "0", "0")
 
 
-def test_runs_are_concluded_by_which_finds_most_and_how_surely() -> None:
+def test_the_conclusion_of_runs_names_the_best_run_and_the_significance_of_its_lead() -> None:
     def both(name: str, *values: float) -> list[Column]:
         return [column(name, *values, metric=metric) for metric in ("nDCG@5", "R@5")]
 

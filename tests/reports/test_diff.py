@@ -78,7 +78,7 @@ def test_scores_of_another_version_are_named_as_such(tmp_path: Path) -> None:
     assert "\ncomparable, but scored by different versions of ragtasks\n" in text
 
 
-def test_a_prompt_is_the_same_wherever_its_file_lies(tmp_path: Path) -> None:
+def test_a_prompt_is_equal_in_any_folder(tmp_path: Path) -> None:
     paths = [
         save(tmp_path / home, change=facts(prompts={"system": f"/home/{home}/mine.jinja (cc)", "plain": "p (bb)"}))
         for home in ("one", "two")
@@ -113,14 +113,14 @@ def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -
     assert "ragtasks compare" in text
 
 
-def test_the_same_file_differs_in_nothing(tmp_path: Path) -> None:
+def test_a_file_has_no_differences_from_itself(tmp_path: Path) -> None:
     path = save(tmp_path)
     status, text = command("show", path, path)
     assert status == 0
     assert "provenance: no differences" in text
 
 
-def test_settings_meet_their_own_and_the_others_are_named(tmp_path: Path) -> None:
+def test_equal_settings_are_compared_and_others_are_listed(tmp_path: Path) -> None:
     def both(folder: Path, *settings: str) -> list[Any]:
         return [entry for name in settings for entry in read_file(save(folder / name, setting=name))]
 

@@ -47,7 +47,7 @@ def test_turns_of_a_kind_become_tasks_with_their_history_and_their_passages(tmp_
     assert [one.passage_id for one in shown["a<::>2"]] == [one.passage_id for one in before["a<::>2"].passages]
 
 
-def test_flagged_turns_are_taken_too(tmp_path: Path) -> None:
+def test_flagged_turns_are_selected_too(tmp_path: Path) -> None:
     notes = tmp_path / "notes.jsonl"
     rows = [("b<::>3", True), ("b<::>1", False)]
     lines = [

@@ -77,7 +77,7 @@ def test_a_small_real_drop_within_the_margin_passes() -> None:
     assert found.verdict is GateStatus.NOT_WORSE
 
 
-def test_answers_that_cannot_be_answers_do_not_pass_and_few_of_them_are_named() -> None:
+def test_many_implausible_answers_do_not_pass_and_few_are_noted() -> None:
     def broken(n: int, **configuration: float) -> Gate:
         given = side(noisy(2, 0.3)).rows["reference"]
         rows = [replace(one, implausible={"empty": ""} if place < n else {}) for place, one in enumerate(given)]
@@ -94,7 +94,7 @@ def test_answers_that_cannot_be_answers_do_not_pass_and_few_of_them_are_named() 
     assert broken(13, max_implausible=0.5).verdict is GateStatus.NOT_WORSE
 
 
-def test_lower_is_better_is_turned_around() -> None:
+def test_the_sign_is_reversed_if_lower_values_are_better() -> None:
     now = side(lambda _: 0.5, values={"empty": 1.0})
     before = side(lambda _: 0.5, values={"empty": 0.0})
     worse, better = gated(now, before, margins={"empty": 0.1}), gated(before, now, margins={"empty": 0.1})
@@ -124,24 +124,24 @@ def test_too_few_answers_report_the_required_number() -> None:
     assert takes == pytest.approx(N * (only.least_margin / 0.05) ** 2, abs=1)
 
 
-def test_fewer_than_ten_conversations_never_pass_as_a_whole() -> None:
+def test_all_tasks_of_fewer_than_ten_conversations_never_pass() -> None:
     found = gated(side(lambda _: 0.9, n=9), side(lambda _: 0.1, n=9))
     assert (found.verdict, found.rows[0].why) == (GateStatus.CANNOT_SAY, "fewer than 10 conversations")
 
 
-def test_answers_that_are_the_same_text_pass_whatever_the_margin() -> None:
+def test_identical_answers_pass_with_any_margin() -> None:
     before = side(lambda number: number % 2, n=12, text="ab")
     found = gated(before, before, margins={"rouge_l": 1e-6})
     assert found.verdict is GateStatus.NOT_WORSE
 
 
-def test_equal_scores_of_other_answers_pass_only_if_a_rare_loss_would_show() -> None:
+def test_equal_scores_of_different_answers_pass_only_if_a_rare_loss_would_be_detected() -> None:
     now, before = (side(lambda _: 0.5, text=text) for text in "ab")
     assert gated(now, before, margins={"rouge_l": 0.02}).verdict is GateStatus.CANNOT_SAY
     assert gated(now, before, margins={"rouge_l": 0.2}).verdict is GateStatus.NOT_WORSE
 
 
-def test_one_slice_that_is_worse_fails_all() -> None:
+def test_one_worse_slice_fails_the_gate() -> None:
     def rows(model: str, drop: float) -> GatedSystem:
         values = noisy(3 if drop else 4)
         return side_of(
@@ -223,7 +223,7 @@ def test_other_fingerprints_are_no_match(field: str) -> None:
     assert found.problems == (f"{field} in reference: - -> other",)
 
 
-def test_prompts_and_corpus_may_differ_where_that_is_the_change() -> None:
+def test_prompts_and_corpus_may_differ_if_they_are_the_change() -> None:
     now = with_fields(side(noisy(2)), **{"system prompt": "terse", "run key": "0011"})
     assert len(gated(now, BEFORE).problems) == 2
     found = gated(now, BEFORE, may_differ=("prompts", "retriever"))
@@ -239,7 +239,7 @@ def test_other_tasks_are_no_match() -> None:
     assert found.problems[0].startswith("tasks in reference: 60")
 
 
-def test_a_score_that_moved_while_the_answer_did_not_is_drift() -> None:
+def test_a_changed_score_of_an_unchanged_answer_is_drift() -> None:
     before = side(noisy(1), text="ab")
     found = gated(side(lambda number: noisy(1)(number) + 0.01, text="ab"), before)
     assert found.verdict is GateStatus.CANNOT_SAY
@@ -256,7 +256,7 @@ def test_a_judge_may_be_uneven_but_not_drift() -> None:
     assert gated(with_fields(lenient, judges="gpt"), before, **judged).problems[0].startswith("drift of rb_llm")
 
 
-def test_judged_metrics_decide_only_where_their_judges_are_anchored() -> None:
+def test_judged_metrics_decide_only_if_their_judges_are_anchored() -> None:
     now, before = with_fields(side(noisy(2, -0.3)), judges="gpt"), with_fields(BEFORE, judges="gpt")
     margins = {"rouge_l": 0.5, "rb_llm": 0.05}
     shown = gated(now, before, margins=margins)
@@ -276,7 +276,7 @@ def with_anchors(found: GatedSystem, shift: float, time: str) -> GatedSystem:
     return replace(found, anchors={"gpt": JudgeAnchors(now, None)})
 
 
-def test_judges_whose_anchors_show_no_drift_decide_and_one_that_drifted_does_not(tmp_path: Path) -> None:
+def test_judges_without_drift_decide_and_a_drifted_judge_does_not(tmp_path: Path) -> None:
     now, before = with_fields(side(noisy(2, -0.3)), judges="gpt"), with_fields(BEFORE, judges="gpt")
     margins = {"rb_llm": 0.05}
     then, alike, moved = with_anchors(before, 0, "t1"), with_anchors(now, 0, "t2"), with_anchors(now, -0.1, "t3")
@@ -291,13 +291,13 @@ def test_judges_whose_anchors_show_no_drift_decide_and_one_that_drifted_does_not
     assert gated(alike, before, margins=margins).verdict is GateStatus.CANNOT_SAY
 
 
-def test_where_judges_find_the_refusals_no_metric_is_free() -> None:
+def test_all_metrics_depend_on_judges_that_detect_refusals() -> None:
     fields = {"judges": "gpt", "idk detector": "judge gpt"}
     found = gated(with_fields(side(noisy(2)), **fields), with_fields(BEFORE, **fields))
     assert [item.decides for item in found.rows] == [False]
 
 
-def test_scores_on_one_side_only_are_not_passed_over() -> None:
+def test_too_many_scores_on_one_side_only_do_not_pass() -> None:
     found = gated(side(lambda n: None if n < 3 else 1.0), BEFORE)
     assert (found.verdict, found.rows[0].why) == (
         GateStatus.CANNOT_SAY,
@@ -317,7 +317,7 @@ def test_power_is_known_from_the_baseline_alone_and_exact_with_both() -> None:
     assert paired.found_drop > 0.05 + paired.least_margin
 
 
-def test_the_drop_that_is_promised_to_be_found_is_found_four_times_out_of_five() -> None:
+def test_the_detectable_drop_is_detected_four_times_out_of_five() -> None:
     """Single answers fail completely in a system that is otherwise as good as the baseline."""
     (promised,) = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}), side(noisy(2))).rows
     share, chance = promised.found_drop / 0.6, random.Random(1)
@@ -379,7 +379,7 @@ def test_a_row_has_the_means_of_the_tasks_that_both_sides_scored() -> None:
     assert (only.change.value, only.change.n_values) == (pytest.approx(-0.1), len(shared))
 
 
-def test_a_slice_in_which_nothing_is_scored_is_left_out_and_the_whole_is_not() -> None:
+def test_a_slice_without_scores_is_left_out_and_all_tasks_without_scores_are_not() -> None:
     def rows(model: str) -> GatedSystem:
         values = noisy(1 if model == "old" else 2)
         found = [row(n, 0, domain="bare" if n < 20 else "full", values={"rouge_l": None if n < 20 else values(n)})
@@ -396,7 +396,7 @@ def two_settings(model: str, *settings: str) -> GatedSystem:
     return side_of(evaluation(rows, model=model))
 
 
-def test_a_setting_that_the_candidate_lacks_is_no_match_and_one_more_is_a_note() -> None:
+def test_a_missing_setting_of_the_candidate_is_no_match_and_an_additional_one_is_a_note() -> None:
     one, both = (two_settings("new", *names) for names in (("reference",), ("reference", "full_rag")))
     found = gated(one, two_settings("old", "reference", "full_rag"))
     assert (found.verdict, found.problems) == (GateStatus.CANNOT_SAY, ("setting full_rag is in the baseline only",))
@@ -431,12 +431,12 @@ def test_a_harmless_difference_is_a_note() -> None:
         ({"may_differ": ("promts",)}, "may_differ 'promts': did you mean 'prompts'"),
     ],
 )
-def test_a_refusal_names_the_nearest(options: dict[str, Any], message: str) -> None:
+def test_an_invalid_option_is_an_error_with_close_matches(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         gated(BEFORE, BEFORE, **options)
 
 
-def test_power_grows_with_the_root_of_the_conversations() -> None:
+def test_power_grows_with_the_square_root_of_the_number_of_conversations() -> None:
     def least(n: int) -> float:
         values = noisy(1)
         before, now = (side(lambda number, k=k: values((7 * number + k) % N), n=n) for k in (0, 3))  # type: ignore[misc]
@@ -479,7 +479,7 @@ def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
         (-0.3, 0, 3, (GateStatus.CANNOT_SAY, "3 of {n} answers are scored on one side only")),
     ],
 )
-def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
+def test_a_race_against_the_baseline_gives_a_gate_verdict(
     shift: float, old_lacks: int, new_lacks: int, expected: tuple[GateStatus, str]
 ) -> None:
     """Answers without a score on either side favor no system.

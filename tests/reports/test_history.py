@@ -53,7 +53,7 @@ def test_an_entry_has_means_of_scores_and_reasons_for_missing_scores(tmp_path: P
     assert not entry.is_sample
 
 
-def test_a_list_shows_the_share_of_empty_responses_where_there_are_any(tmp_path: Path) -> None:
+def test_a_list_shows_the_share_of_empty_responses_if_any_are_empty(tmp_path: Path) -> None:
     for day, empty in ((1, 0.0), (2, 1.0)):
         save(tmp_path, day=day, values=lambda _, empty=empty: {"rb_alg": 0.5, "empty": empty})
     first, second = read_history(tmp_path).entries
@@ -209,7 +209,7 @@ def test_a_folder_without_results_is_listed_as_empty(tmp_path: Path) -> None:
         read_history(tmp_path / "nowhere")
 
 
-def test_one_file_is_wanted_where_one_is_shown(folder: Path) -> None:
+def test_showing_results_requires_exactly_one_file(folder: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="found: 2 results files"):
         read_file(folder / "two")
     (folder / "one" / "results_corrupt.json").write_text("{", encoding="utf-8")
@@ -238,7 +238,7 @@ def test_the_error_of_a_single_file_is_complete(tmp_path: Path) -> None:
         read_file(odd)
 
 
-def test_an_unknown_benchmark_or_setting_is_answered(folder: Path) -> None:
+def test_an_unknown_benchmark_or_setting_is_an_error(folder: Path) -> None:
     for option, name, answer in (
         ("--benchmark", "mtragg", "unknown benchmark 'mtragg': did you mean 'mtrag'"),
         ("--setting", "fullrag", "unknown setting 'fullrag': did you mean 'full_rag'?"),
@@ -392,7 +392,7 @@ def test_a_listing_has_the_means_of_samples_without_reading_them(
     assert read_history(folder, is_ranked=True).skipped  # ranked entries require it to be read
 
 
-def test_a_summary_of_other_samples_is_not_believed(tmp_path: Path) -> None:
+def test_a_summary_of_other_samples_is_not_used(tmp_path: Path) -> None:
     def with_summary(results: dict[str, Any], n: int) -> None:
         metrics = {"rb_alg": {"total": 4.0, "n_scored": 4, "unscored": {}}}
         facts_of(results)["summary"] = {"setting": "reference", "n": n, "tasks": "0" * 64, "metrics": metrics}

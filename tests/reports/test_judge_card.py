@@ -54,7 +54,7 @@ def human(row: RatedResponse) -> float:
     return row.ratings["faithfulness"]["r"] / 4
 
 
-def test_a_judge_like_people_agrees_and_one_against_them_does_not() -> None:
+def test_a_judge_that_prefers_like_people_agrees_and_an_opposite_judge_does_not() -> None:
     like, against, even = card_of(human), card_of(lambda row: 1 - human(row)), card_of(lambda _: 0.5)
     assert (like["pairs as people: all"].value, like["pairs as people: all"].n) == (1, N)
     assert against["pairs as people: faithfulness"].value == 0
@@ -89,7 +89,7 @@ def test_answers_without_a_verdict_are_in_no_pair() -> None:
     assert (found["pairs as people: all"].value, found["pairs as people: all"].n) == (None, 0)
 
 
-def test_a_card_is_stored_by_time_and_the_newest_of_the_same_words_is_found(tmp_path: Path) -> None:
+def test_cards_are_stored_by_time_and_the_newest_with_the_same_prompts_is_read(tmp_path: Path) -> None:
     row = CardRow("rb_llm", "pairs as people: all", 0.7, 0.6, 0.8, 30)
     first = JudgeCard("open/ai:j", "2026-01-01T00:00:00", "made", {"rb_llm": "w"}, (row,))
     second = replace(first, time="2026-02-01T00:00:00")
@@ -105,7 +105,7 @@ def test_a_card_is_stored_by_time_and_the_newest_of_the_same_words_is_found(tmp_
     assert card_table(first).rows[0][1] == "pairs as people: all"
 
 
-def test_a_card_without_cost_takes_that_of_the_one_before() -> None:
+def test_a_card_without_cost_has_the_cost_of_the_previous_card() -> None:
     cost = CardRow("", "tokens a prompt", 100.0, n=5)
     before = JudgeCard("j", "t", "made", {}, (cost,))
     assert JudgeCard("j", "u", "made", {}, ()).with_cost_of(before).rows == (cost,)
@@ -117,7 +117,7 @@ AGREES = CardRow("rb_llm", "pairs as people: all", 0.7, 0.6, 0.8, 30)
 COST = CardRow("", "tokens a prompt", 100.0, n=5)
 
 
-def test_the_newest_card_counts_that_shares_any_words(tmp_path: Path) -> None:
+def test_the_newest_card_with_any_of_the_prompts_counts(tmp_path: Path) -> None:
     def stored(time: str, **rubrics: str) -> JudgeCard:
         card = JudgeCard("j", time, "made", rubrics, (AGREES,))
         store_card(tmp_path, card)
@@ -142,7 +142,7 @@ def test_cards_of_judges_with_similar_file_names_are_kept_apart(tmp_path: Path) 
     assert {name: latest_card(tmp_path, name, {"r": "w"}) for name in names} == cards
 
 
-def test_a_file_that_somebody_else_wrote_is_no_card(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_a_card(tmp_path: Path) -> None:
     card = JudgeCard("j", "2026-01-01T00:00:00", "made", {"r": "w"}, (AGREES,))
     path = store_card(tmp_path, card)
     newer = path.with_name(path.name.replace("2026", "2027"))
@@ -164,7 +164,7 @@ def test_a_file_that_somebody_else_wrote_is_no_card(tmp_path: Path) -> None:
         {"judge": None},
     ],
 )
-def test_a_card_of_another_shape_is_none(change: dict[str, object]) -> None:
+def test_a_card_of_another_format_is_ignored(change: dict[str, object]) -> None:
     card = JudgeCard("j", "t", "made", {"r": "w"}, (AGREES, COST))
     assert JudgeCard.of_json(json.loads(json.dumps(card.json_values))) == card
     assert JudgeCard.of_json({**card.json_values, **change}) is None
@@ -175,7 +175,7 @@ def test_a_number_on_a_card_is_finite() -> None:
     assert JudgeCard.of_json(card.json_values) is None
 
 
-def test_a_card_is_of_verdicts_where_any_agreement_with_people_is_known() -> None:
+def test_a_card_is_of_verdicts_if_it_has_an_agreement_with_people() -> None:
     def card(*rows: CardRow) -> JudgeCard:
         return JudgeCard("j", "t", "made", {}, rows)
 
@@ -185,7 +185,7 @@ def test_a_card_is_of_verdicts_where_any_agreement_with_people_is_known() -> Non
     assert card(replace(AGREES, value=None), replace(AGREES, value=0.0)).is_of_verdicts
 
 
-def test_the_cost_alone_is_taken_from_the_card_before() -> None:
+def test_only_the_cost_is_copied_from_the_previous_card() -> None:
     now, before = JudgeCard("j", "u", "made", {}, (AGREES,)), JudgeCard("j", "t", "made", {}, (AGREES, COST))
     assert now.with_cost_of(before).rows == (AGREES, COST)
     assert now.with_cost_of(None) == now

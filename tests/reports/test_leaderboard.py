@@ -93,7 +93,7 @@ def test_scores_have_intervals_and_insignificant_differences_to_the_best_are_tie
     assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.873"]
 
 
-def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst(tmp_path: Path) -> None:
+def test_p_is_corrected_for_all_pairs_of_models(tmp_path: Path) -> None:
     tasks = tuple((f"c{number:02}", 1) for number in range(12))
 
     def p_of(*models: str) -> float:
@@ -111,7 +111,7 @@ def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst(tmp_p
     assert p_of("top", "a", "b", "c", "d") == pytest.approx(10 * p_of("top", "d"))
 
 
-def test_below_ten_conversations_no_score_is_marked_as_the_best_with_the_reason(tmp_path: Path) -> None:
+def test_below_ten_conversations_no_score_is_marked_as_best(tmp_path: Path) -> None:
     for number, n in enumerate((9, 10)):
         folder = tmp_path / str(n)
         for model, value in {"top": 0.9, "low": 0.5}.items():
@@ -181,7 +181,7 @@ def test_implausible_answers_are_reported_below_the_name(tmp_path: Path) -> None
     ]
 
 
-def test_of_two_systems_the_better_score_is_marked_and_of_equal_ones_none(tmp_path: Path) -> None:
+def test_the_better_of_two_scores_is_marked_and_equal_scores_are_not(tmp_path: Path) -> None:
     tasks = tuple((f"c{place}", 1) for place in range(10))
     for model, value in {"a": 0.5, "b": 0.25}.items():
         save(tmp_path / model, model, tasks=tasks, values=lambda _, value=value: {"rb_alg": value, "rouge_l": 0.75})
@@ -224,7 +224,7 @@ def test_empty_responses_are_next_to_the_ranking_score_with_a_note(tmp_path: Pat
     assert "are empty" not in page_of(tmp_path)
 
 
-def test_the_suite_is_in_the_heading_where_it_is_not_the_benchmark_s(tmp_path: Path) -> None:
+def test_the_suite_is_in_the_heading_if_it_is_not_the_benchmarks_own(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         facts_of(results).update(suite="rewriting_conditional")
 
@@ -306,7 +306,7 @@ def test_the_page_shows_scores_coverage_and_provenance_but_nothing_private(tmp_p
         ('{"dtype": "auto", "pretrained": "/srv/a/b c"}', '{"dtype": "auto", "pretrained": "b c"}'),
     ],
 )
-def test_of_an_absolute_path_the_last_part_is_shown(tmp_path: Path, text: str, shown: str) -> None:
+def test_only_the_last_part_of_an_absolute_path_is_shown(tmp_path: Path, text: str, shown: str) -> None:
     def change(results: dict[str, Any]) -> None:
         facts_of(results)["scoring"].update(encoder=text, judges=text)
 
@@ -318,7 +318,7 @@ def test_of_an_absolute_path_the_last_part_is_shown(tmp_path: Path, text: str, s
     assert text == shown or not any(text in found for found in page.texts)
 
 
-def test_model_arguments_of_the_page_name_no_folder(tmp_path: Path) -> None:
+def test_model_arguments_on_the_page_contain_no_folder(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         results["config"]["model_args"] = {"pretrained": "/srv/models/mine", "peft": "/srv/peft"}
 
@@ -336,7 +336,7 @@ def test_the_same_results_give_the_same_bytes_in_any_folder(tmp_path: Path) -> N
     assert page_of(other) == page_of(tmp_path) == page_of(tmp_path)
 
 
-def test_the_page_asks_nothing_of_the_network(tmp_path: Path) -> None:
+def test_the_page_sends_no_requests(tmp_path: Path) -> None:
     add(tmp_path, "m", 0.5)
     text = page_of(tmp_path)
     page = Page(text)
@@ -372,7 +372,7 @@ def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="/\\"), min_size=1))
-def test_any_name_comes_back_from_the_page(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+def test_any_name_is_unchanged_on_the_page(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     folder = tmp_path_factory.mktemp("any")
     save(folder / "m", name)
     page = Page(page_of(folder))

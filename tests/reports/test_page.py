@@ -95,7 +95,9 @@ def row(**changes: Any) -> ScoredAnswer:
         ({"verdicts": {("rl_f", "a"): None}}, None, ["no statements"], []),
     ],
 )
-def test_failures(changes: dict[str, Any], loss: float | None, outcomes: list[str], expected: list[str]) -> None:
+def test_a_response_has_the_expected_failures(
+    changes: dict[str, Any], loss: float | None, outcomes: list[str], expected: list[str]
+) -> None:
     assert failures_of(row(**changes), "rb_alg", loss, outcomes) == expected
 
 
@@ -114,7 +116,7 @@ def test_without_an_encoder_only_its_metric_is_unscored(tmp_path: Path) -> None:
     unscored = 1 << FAILURES.index(UNSCORED)
     assert [bits & unscored for bits in blocks[book["parts"][0]["scores"]]["failures"]] == [0, 0, 0, unscored]
     meanings = {item["name"]: item["meaning"] for item in book["failures"]}
-    assert meanings[UNSCORED] == "ans_acc has no value; its reason is next to it"
+    assert meanings[UNSCORED] == "ans_acc has no value; the table of metrics shows the reason"
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +166,7 @@ def of_metrics(folder: Path) -> Path:
         (("accuracy",), "rb_alg", True),  # of another suite
     ],
 )
-def test_a_loss_is_of_the_first_requested_metric_with_values_and_the_page_names_it(
+def test_losses_use_the_first_requested_metric_with_values_and_the_page_names_it(
     metrics: tuple[str, ...], metric: str, is_not_used: bool, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
@@ -189,14 +191,14 @@ def test_losses_of_several_metrics_are_named_by_part(tmp_path: Path) -> None:
     assert "and rb_alg (encoder minilm) or rouge_l (encoder none) is worse" in meanings[NOT_USED]
 
 
-def test_nothing_is_lost_of_a_metric_of_which_neither_direction_is_better(tmp_path: Path) -> None:
+def test_a_metric_without_a_better_direction_has_no_loss(tmp_path: Path) -> None:
     for day, (setting, value) in enumerate((("reference", 0.0), ("full_rag", 1.0)), start=1):
         save(tmp_path, day=day, setting=setting, values=always({"idk_yes": value}))
     found = name_evaluations(read_evaluations([tmp_path]))
     assert {item.loss(own) for item in found for own in item.evaluation.rows} == {None}
 
 
-def test_without_the_reference_setting_no_loss_is_made_up(tmp_path: Path) -> None:
+def test_without_the_reference_setting_losses_are_unknown(tmp_path: Path) -> None:
     save(tmp_path, setting="full_rag")
     (named,) = name_evaluations(read_evaluations([tmp_path]))
     assert [named.loss(own) for own in named.evaluation.rows] == [None] * 4
@@ -270,7 +272,7 @@ def test_a_drawn_score_shows_its_coverage(tmp_path: Path, score: Value, expected
     assert f"full RAG <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:
+def test_a_cell_without_a_score_is_only_a_dash(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert 'class="number" data-value="">\u2013</td>' in text  # `Score(None, 0, 9)`
     assert "<small>1 of 2</small>" in text
@@ -304,7 +306,7 @@ def test_every_text_and_score_is_in_the_blocks(page: Path) -> None:
     ]  # fmt: skip
 
 
-def test_tasks_passages_and_histories_are_there_once(page: Path) -> None:
+def test_tasks_passages_and_histories_are_stored_once(page: Path) -> None:
     book, *_ = blocks = blocks_of(page)
     text_store = book["benchmarks"]["mtrag"]
     texts = {domain: blocks[place] for domain, place in text_store["texts"].items()}
@@ -324,7 +326,7 @@ def test_the_digest_is_that_of_the_file(results: Path, tmp_path: Path) -> None:
 
 
 class Elements(HTMLParser):
-    """The elements that a browser would make of a page, those of data blocks apart."""
+    """The elements of a page, without those of data blocks."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -375,7 +377,7 @@ def test_evaluations_without_logged_samples_have_tables_only(results: Path, tmp_
     assert blocks_of(tmp_path / "page.html")[0]["parts"] == []
 
 
-def test_a_page_of_nothing_is_a_page(tmp_path: Path) -> None:
+def test_a_page_without_evaluations_can_be_written(tmp_path: Path) -> None:
     write_page([], [], tmp_path / "page.html")
     assert blocks_of(tmp_path / "page.html")[0]["parts"] == []
 
@@ -407,7 +409,7 @@ def test_a_large_page_is_an_index_with_files_of_the_same_blocks(tmp_path: Path) 
     assert not prefixes
 
 
-def test_a_page_that_is_written_again_leaves_no_files_of_the_one_before(tmp_path: Path) -> None:
+def test_writing_a_page_again_removes_the_files_of_the_previous_page(tmp_path: Path) -> None:
     page = write(known_results(tmp_path / "results"), tmp_path / "page.html", most_bytes=0)
     (files_folder(page) / "mine.txt").write_text("kept")
     before = set(files_folder(page).iterdir())

@@ -1,6 +1,6 @@
-"""The pages in a real browser: opened, searched, filtered, sorted, clicked through; both themes, two sizes of screen.
+"""The pages in a real browser: search, filters, sorting, clicks and keys, in both themes and two screen sizes.
 
-Needs Chromium and its driver; no request may leave the page, and the console must stay empty.
+The tests require Chromium and its driver. The page must send no requests, and the console must stay empty.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ class Tab:
         self.driver.get(address)
 
     def set(self, name: str, value: str) -> None:
-        """Choose a value of a filter, as a hand would: with an event."""
+        """Choose a value of a filter, with the event of a real input."""
         script = "const field = document.getElementById('choice').elements[arguments[0]]; field.value = arguments[1];"
         self.run(script + "field.dispatchEvent(new Event('input', {bubbles: true}))", name, value)
 
     def press(self, *keys: str) -> None:
-        """Press keys in order, wherever the focus is."""
+        """Press keys in order, with the current focus."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         ActionChains(self.driver, duration=0).send_keys(*keys).perform()
 
     def click(self, selector: str) -> None:
-        """Click the first element of a selector that is in sight."""
+        """Click the first element of a selector."""
         from selenium.webdriver.common.by import By
 
         self.driver.find_element(By.CSS_SELECTOR, selector).click()
@@ -302,7 +302,7 @@ def test_filters(tab: Tab, page: Path, choices: dict[str, str], expected: list[s
     assert len(tab.tasks) == 12
 
 
-def test_one_task_shows_all_that_is_known_of_it(tab: Tab, page: Path) -> None:
+def test_a_task_shows_its_conversation_passages_scores_and_verdicts(tab: Tab, page: Path) -> None:
     tab.open(page, f"#task={quote('b<::>2')}&model=low&setting=full_rag")
     tab.shows("b<::>2")
     assert tab.texts(".said") == ["userfirst", "assistantreply", "userquestion 2 of b"]
@@ -348,7 +348,7 @@ def test_only_models_with_the_same_scoring_are_side_by_side(tab: Tab, tmp_path: 
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_the_difference_between_two_runs_is_complete_below_the_choice(
+def test_all_differences_between_two_runs_are_listed_below_the_selection(
     tab: Tab, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     judges = [f"judge organisation/a-model-with-a-long-name-{number}; judges: x" for number in (1, 2)]
@@ -407,7 +407,7 @@ def grounded(sample: dict[str, Any]) -> None:
     doc["scoring"]["turn_error"] = wrong if doc["turn"] == 2 else {}
 
 
-def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure(tab: Tab, explained: Path) -> None:
+def test_sentences_show_their_source_and_keys_move_between_failures(tab: Tab, explained: Path) -> None:
     tab.open(explained, "#view=conversations")
     tab.shows("a<::>1")
     tab.press("f")
@@ -438,7 +438,7 @@ def refusing(sample: dict[str, Any]) -> None:
     sample["filtered_resps"] = [refusal if doc["turn"] == 1 else f"A library card costs twelve euros. {refusal}"]
 
 
-def test_a_refusal_is_not_underlined_as_if_it_had_to_be_in_a_passage(tab: Tab, tmp_path: Path) -> None:
+def test_a_refusal_is_not_underlined_as_unsupported(tab: Tab, tmp_path: Path) -> None:
     save(tmp_path, "m", change_sample=refusing)
     tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
     tab.shows("a<::>1")
@@ -452,7 +452,7 @@ def test_a_refusal_is_not_underlined_as_if_it_had_to_be_in_a_passage(tab: Tab, t
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_nothing_is_explained_on_hover_alone(tab: Tab, concluded: Path, size: tuple[int, int]) -> None:
+def test_no_explanation_requires_hovering(tab: Tab, concluded: Path, size: tuple[int, int]) -> None:
     from selenium.webdriver.common.keys import Keys
 
     tab.open(concluded, size=size)
@@ -508,7 +508,7 @@ def test_a_click_shows_a_task_and_its_link_opens_it_again(tab: Tab, page: Path) 
 
 
 @pytest.mark.parametrize("fragment", ["#task=gone&model=gone&setting=gone", "#view=gone", "#%", "#model=low"])
-def test_a_link_that_leads_nowhere_still_opens_the_page(tab: Tab, page: Path, fragment: str) -> None:
+def test_an_invalid_link_still_opens_the_page(tab: Tab, page: Path, fragment: str) -> None:
     tab.open(page, fragment)
     assert len(tab.run("return [...document.querySelectorAll('.view.now')].map((view) => view.id)")) == 1
 
@@ -546,7 +546,7 @@ def test_both_themes_on_both_screens(tab: Tab, page: Path, size: tuple[int, int]
     assert background() == BACKGROUNDS[scheme]
 
 
-def test_on_a_telephone_no_table_and_no_picture_is_cut(tab: Tab, concluded: Path) -> None:
+def test_no_table_or_picture_is_cut_off_on_a_telephone(tab: Tab, concluded: Path) -> None:
     for fragment in ("#view=tables", "#view=plots"):
         tab.open(concluded, fragment, size=NARROW)
         tab.run("for (const part of document.querySelectorAll('details')) part.open = true")
@@ -582,7 +582,7 @@ def test_every_field_and_button_has_a_name(tab: Tab, page: Path) -> None:
     assert tab.run("return document.querySelectorAll('h1').length") == 1
 
 
-def test_a_list_of_many_tasks_has_only_the_rows_in_sight(tab: Tab, tmp_path: Path) -> None:
+def test_a_long_list_contains_only_the_visible_rows(tab: Tab, tmp_path: Path) -> None:
     tasks = tuple((f"c{number}", turn) for number in range(250) for turn in (1, 2, 3, 4))
     save(tmp_path, tasks=tasks)
     tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
@@ -602,7 +602,7 @@ def leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page.html"
 
 
-def test_the_leaderboard_sorts_under_its_policy_and_looks_as_it_should(tab: Tab, leaderboard: Path) -> None:
+def test_the_leaderboard_sorts_and_has_its_style_under_the_content_policy(tab: Tab, leaderboard: Path) -> None:
     tab.driver.get(leaderboard.as_uri())
     names = "return [...document.querySelectorAll('tbody tr')].map((row) => row.cells[1].dataset.value.slice(0, 4))"
     assert tab.run(names) == ["high", "low", "gone"]
@@ -684,7 +684,7 @@ def test_a_large_page_escapes_hostile_texts(tab: Tab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["page", "large", "leaderboard"])
-def test_no_script_but_our_own_runs(name: str, tab: Tab, request: pytest.FixtureRequest) -> None:
+def test_only_the_pages_own_script_runs(name: str, tab: Tab, request: pytest.FixtureRequest) -> None:
     written: Path = request.getfixturevalue(name)
     text = written.read_text(encoding="utf-8").replace("</body>", "<script>window.harmed = 1</script></body>")
     changed = written.with_name("changed.html")

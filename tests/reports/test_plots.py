@@ -134,7 +134,7 @@ def test_a_model_looks_the_same_in_all_panels_and_baselines_are_grey(tmp_path: P
     assert [text.get_text() for text in legend.get_texts()] == list(models)
 
 
-def test_no_line_leads_through_a_turn_of_one_task(tmp_path: Path, drawn: list[Canvas]) -> None:
+def test_no_line_passes_through_a_turn_of_one_task(tmp_path: Path, drawn: list[Canvas]) -> None:
     rows = [("turn by turn", str(turn), n, Value(0.1 * turn, n, n)) for turn, n in ((1, 5), (2, 4), (3, 1))]
     plot_sections([Section("mtrag", {}, (dimensions(*rows, models=("m",)),))], tmp_path)
     (axes,) = drawn[0].get_axes()
@@ -151,13 +151,13 @@ def test_baselines_alone_have_colours(tmp_path: Path, drawn: list[Canvas]) -> No
     assert all(len(set(colour[:3])) > 1 for colour in colours)  # type: ignore[index]
 
 
-def test_no_interval_draws_no_whisker_and_promises_none(tmp_path: Path, drawn: list[Canvas]) -> None:
+def test_without_intervals_no_whisker_is_drawn_or_mentioned(tmp_path: Path, drawn: list[Canvas]) -> None:
     plot_sections([Section("mtrag", {}, (settings(("reference", "a", 5, Value(0.5, 5, 5))),))], tmp_path)
     assert drawn[0].get_suptitle() == "mtrag: By setting"
     assert whiskers(panel(drawn[0], "rb_alg")) == [(0.5, 0.5)]
 
 
-def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_path: Path, drawn: list[Canvas]) -> None:
+def test_parts_of_a_picture_do_not_overlap_or_leave_it(tmp_path: Path, drawn: list[Canvas]) -> None:
     models = tuple(f"model-{number}" for number in range(13))
     values = {"all": ("",), "turn by turn": tuple("123456789"), "domain": ("clapnq", "cloud", "fiqa", "govt")}
     rows = [
@@ -176,7 +176,7 @@ def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_pat
     assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
 
 
-def test_labels_of_an_axis_never_meet(tmp_path: Path, drawn: list[Canvas]) -> None:
+def test_labels_of_an_axis_never_overlap(tmp_path: Path, drawn: list[Canvas]) -> None:
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
     kinds = ("Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion")
     values = {"all": ("",), "answerability": labels, "turn": ("first", "later"), "question type": (*kinds, *labels)}
@@ -210,13 +210,13 @@ def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
     assert plot_sections([], tmp_path) == []
 
 
-def test_sections_of_one_name_have_pictures_of_their_own(tmp_path: Path) -> None:
+def test_sections_with_equal_names_have_separate_pictures(tmp_path: Path) -> None:
     sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))] * 2
     drawn = plot_sections(sections, tmp_path)
     assert [path.name for path in drawn] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
 
 
-def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(
+def test_the_same_tables_give_the_same_bytes_with_any_style_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Names with signs that matplotlib would read as a formula, or leave out of the legend.

@@ -87,7 +87,7 @@ def test_a_score_that_was_changed_in_the_samples_alone_is_refused(folder: Path, 
     assert "score the answers again: `ragtasks score RESULTS" in text
 
 
-def test_a_task_that_was_put_in_the_place_of_another_is_refused(folder: Path) -> None:
+def test_a_replaced_task_is_refused(folder: Path) -> None:
     sample = samples_of(folder)[0]
     lines = sample.read_text(encoding="utf-8").splitlines()
     task_id = json.loads(lines[0])["doc"]["task_id"]
@@ -96,7 +96,7 @@ def test_a_task_that_was_put_in_the_place_of_another_is_refused(folder: Path) ->
         read_evaluations([folder])
 
 
-def test_likelihood_tasks_among_the_results_are_passed_over(folder: Path) -> None:
+def test_likelihood_tasks_in_the_results_are_ignored(folder: Path) -> None:
     """They have no answers. Their scores are in the harness's own table."""
     before, file = read_evaluations([folder]), results_file(folder)
     sample = next(file.parent.glob("samples_mtrag_full_rag_govt_*.jsonl"))
@@ -133,7 +133,7 @@ def test_a_model_is_called_by_its_own_name(folder: Path, arguments: object, name
 
 
 @pytest.mark.parametrize("path", ["nowhere", "."])
-def test_no_results_are_named(tmp_path: Path, path: str) -> None:
+def test_a_path_without_results_is_named(tmp_path: Path, path: str) -> None:
     assert str(tmp_path / path) in message_of(tmp_path / path)
 
 
@@ -226,7 +226,7 @@ def test_files_are_named_relative_to_the_given_paths(tmp_path: Path, monkeypatch
     assert files("all/two") == files("all/two/results_2026-01-01.json") == ["results_2026-01-01.json"]
 
 
-def test_samples_of_another_time_are_not_taken(folder: Path) -> None:
+def test_samples_of_another_time_are_ignored(folder: Path) -> None:
     for path in samples_of(folder):
         path.rename(path.with_name(path.name.replace("_20", "_19")))
     assert "logged samples" in message_of(folder)
@@ -254,7 +254,7 @@ def test_a_broken_results_file_is_named(folder: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("key", ["config", "configs"])
 @pytest.mark.parametrize("value", [None, 1, ["x"]])
-def test_results_without_an_object_where_there_must_be_one_are_named(folder: Path, key: str, value: object) -> None:
+def test_results_with_another_value_for_an_object_are_named(folder: Path, key: str, value: object) -> None:
     rewrite(results_file(folder), lambda results: results.update({key: value}))
     assert f"{results_file(folder)}\n  expected: a results file of the harness" in message_of(folder)
 
@@ -373,7 +373,7 @@ def test_samples_of_other_types_are_refused_by_line(tmp_path: Path, path: str, v
     assert found in str(error.value)
 
 
-def test_results_with_a_metric_that_is_not_installed_are_refused_with_the_way_to_score_them_again(folder: Path) -> None:
+def test_results_with_a_metric_that_is_not_installed_are_refused_with_a_next_step(folder: Path) -> None:
     file = results_file(folder)
     file.write_text(file.read_text().replace('"suite": "mtrag"', '"suite": "mtrag+predicted_all"'))
     content = file.read_bytes()
@@ -384,7 +384,7 @@ def test_results_with_a_metric_that_is_not_installed_are_refused_with_the_way_to
     assert file.read_bytes() == content
 
 
-def test_a_turn_error_of_another_kind_is_refused_with_the_way_to_score_the_answers_again(tmp_path: Path) -> None:
+def test_an_unknown_turn_error_is_refused_with_a_next_step(tmp_path: Path) -> None:
     def note(sample: dict[str, Any]) -> None:
         sample["doc"]["scoring"]["turn_error"] = {"kind": "contradicted", "reason": "80"}
 
@@ -397,7 +397,7 @@ def test_a_turn_error_of_another_kind_is_refused_with_the_way_to_score_the_answe
 
 
 @pytest.mark.parametrize("name", ["mtrag/reference", "../mtrag", "m" * 300, ""])
-def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_task_name_that_cannot_be_a_file_name_is_refused(tmp_path: Path, name: str) -> None:
     def rename(results: dict[str, Any]) -> None:
         (config,) = results["configs"].values()
         results["configs"] = {name: config}
@@ -414,7 +414,7 @@ def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) ->
         ({"best_of": {"n": 4, "by": "m"}}, "a judge picked each answer as the best of several"),
     ],
 )
-def test_results_that_are_made_no_more_are_refused_and_stay_as_they_are(
+def test_results_of_discontinued_evaluations_are_refused_and_not_changed(
     tmp_path: Path, origin: dict[str, Any], found: str
 ) -> None:
     def mark(results: dict[str, Any]) -> None:

@@ -127,7 +127,7 @@ def test_an_id_may_be_a_number(tmp_path: Path) -> None:
     assert list(read_answers(file, sample("trec_rag25"))) == [task.task_id]
 
 
-def test_whose_passages_count(tmp_path: Path) -> None:
+def test_passages_of_answers_have_precedence_over_those_of_the_setting(tmp_path: Path) -> None:
     benchmark = sample("mtrag")
     published = benchmark.read_contexts(Setting.FULL_RAG).passages
     own = (Passage("mine", "Mine."),)

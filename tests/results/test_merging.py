@@ -104,7 +104,7 @@ def test_differences_in_search_and_scoring_are_named(tmp_path: Path) -> None:
     }
 
 
-def test_settings_of_one_model_that_other_versions_scored_are_apart(tmp_path: Path) -> None:
+def test_settings_of_one_model_scored_by_different_versions_are_separate(tmp_path: Path) -> None:
     save(tmp_path, day=1, change=scoring(scored_by="ragtasks 0.1.0"))
     save(tmp_path, day=2, setting="full_rag", change=scoring(scored_by="ragtasks 0.2.0"))
     assert model_names(read(tmp_path)) == ["org/model", "org/model #2"]
@@ -153,7 +153,7 @@ def test_the_page_names_models_as_the_tables_do_and_measures_no_loss_across(tmp_
         (scoring(retriever={"line": "bm25 k1=2"}), "retriever", "bm25 k1=2"),
     ],
 )
-def test_scores_that_were_scored_otherwise_do_not_compare(
+def test_scores_with_different_scoring_are_not_comparable(
     tmp_path: Path, change: Change, field: str, text: str
 ) -> None:
     groups = comparable_evaluations(two_models(tmp_path, change))

@@ -116,7 +116,7 @@ def test_missing_values_of_data_frames_are_missing() -> None:
     assert [item.text for item in rows.answers["row-1"].passages or ()] == ["c"]
 
 
-def test_the_revision_moves_with_questions_and_references_only() -> None:
+def test_the_revision_changes_with_questions_and_references_only() -> None:
     row = {"question": "q", "answer": "a", "reference": "r", "contexts": ["c"]}
     revision = read(row).benchmark.revision
     assert read({**row, "answer": "b", "contexts": []}).benchmark.revision == revision
@@ -279,7 +279,7 @@ def test_a_repeated_id_names_the_first_row() -> None:
     assert found == [("the id of row 2", "x")] * 2
 
 
-def test_of_two_keys_of_one_meaning_the_one_that_is_null_does_not_count() -> None:
+def test_a_null_value_does_not_count_next_to_a_synonymous_key() -> None:
     rows = read({"question": "q", "user_input": None, "answer": None, "response": "a", "actual_output": math.nan})
     assert rows.answers["row-1"].text == "a"
 

@@ -77,13 +77,13 @@ def test_a_row_of_another_tool_needs_no_option(row: dict[str, Any]) -> None:
     assert texts_of(rows) in (TEXTS, ["\n".join(TEXTS)])
 
 
-def test_the_right_passages_of_deepeval_are_named_and_not_read() -> None:
+def test_the_reference_passages_of_deepeval_are_named_and_not_read() -> None:
     rows = read({"input": "q", "actual_output": "a", "context": TEXTS})
     assert texts_of(rows) == []
     assert rows.unread_note == "not read: context (1 rows)"
 
 
-def test_a_key_that_others_use_otherwise_counts_only_where_no_other_is_there() -> None:
+def test_an_ambiguous_key_counts_only_without_another_key() -> None:
     rows = read({"question": QUESTION, "query": "loan length", "answer": ANSWER, "output": "raw"})
     assert rows.benchmark.tasks[0].question == QUESTION
     assert [given.text for given in rows.answers.values()] == [ANSWER]
@@ -133,7 +133,7 @@ def test_a_reference_that_is_json_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("value", [True, {"page": 3}])
-def test_a_key_that_others_use_otherwise_counts_only_for_texts_and_lists(value: object) -> None:
+def test_an_ambiguous_key_counts_only_for_texts_and_lists(value: object) -> None:
     rows = read({"question": "q", "answer": "a", "context": value, "truth": value})
     assert texts_of(rows) == []
     assert rows.unread_note == "not read: context (1 rows), truth (1 rows)"

@@ -58,7 +58,7 @@ def test_a_record_writes_the_sample_that_it_was_read_from(evaluations: Path, tmp
         assert (written.keys(), written["doc"].keys()) == (sample.keys(), sample["doc"].keys())
 
 
-def test_a_second_scoring_replaces_the_scores_and_keeps_the_rest(evaluations: Path) -> None:
+def test_a_second_scoring_replaces_the_scores_and_keeps_other_fields(evaluations: Path) -> None:
     sample = next(logged(evaluations)) | {"metrics": ["old", "kept"], "old": 1.0, "kept": 0.0}
     answer = replace(saved_answer(sample), scores={"kept": 0.5, "new": None}, together=("bleu",))
     written = rewritten_sample(answer)

@@ -28,7 +28,7 @@ def written(path: Path, *rows: Any) -> Path:
     return path
 
 
-def test_an_answer_without_contexts_rests_on_all_that_its_searches_showed(tmp_path: Path, sample: Benchmark) -> None:
+def test_an_answer_without_contexts_has_all_passages_of_its_searches(tmp_path: Path, sample: Benchmark) -> None:
     searches = [
         {"query": "How far?", "passages": [P, Q]},
         {"read": "p", "passages": [P]},
@@ -50,7 +50,7 @@ def test_an_answer_without_contexts_rests_on_all_that_its_searches_showed(tmp_pa
     ]
 
 
-def test_no_searches_are_something_else_than_an_unsaid_number() -> None:
+def test_an_empty_list_of_searches_differs_from_a_missing_list() -> None:
     _, none = contexts_and_steps(None, [])
     assert not none.steps
     assert contexts_and_steps(None, None) == (None, None)

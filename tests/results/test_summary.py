@@ -65,7 +65,7 @@ def test_a_summary_counts_scores_and_reasons_for_missing_scores() -> None:
     assert [(metric.n, metric.mean) for metric in found.metrics.values()] == [(3, 0.5), (2, None), (1, 1.0)]
 
 
-def test_tasks_have_one_hash_in_any_order_and_another_where_one_differs() -> None:
+def test_tasks_have_one_hash_in_any_order_and_another_if_a_task_differs() -> None:
     def tasks(*numbers: int) -> str:
         (found,) = summaries_of([row(number, 0) for number in numbers]).values()
         return found.tasks
@@ -80,7 +80,7 @@ def test_settings_are_in_the_order_of_their_first_row() -> None:
     assert [(name, found.n) for name, found in summaries_of(rows).items()] == [("full_rag", 2), ("reference", 1)]
 
 
-def test_a_saved_summary_is_read_again_for_its_own_samples_alone() -> None:
+def test_a_saved_summary_is_used_for_its_own_samples_only() -> None:
     rows = [row(1, 0.5), row(2, None)]
     saved: dict[str, Any] = json.loads(json.dumps(saved_summary(rows)))
     (expected,) = summaries_of(rows).values()

@@ -174,7 +174,7 @@ def test_the_rerankers_passages_are_the_contexts(write: Callable[[Any], Path]) -
     assert row["contexts"] == [{"text": "text 11"}, {"text": "text 2"}]
 
 
-def test_a_question_that_only_the_model_was_sent_is_named(write: Callable[[Any], Path]) -> None:
+def test_a_question_from_a_model_call_alone_is_noted(write: Callable[[Any], Path]) -> None:
     provider = OpenInferenceProvider()
     file = write(provider)
     tracer = provider.get_tracer("test")
@@ -244,7 +244,7 @@ def test_columns_of_a_data_frame_of_phoenix_are_read(tmp_path: Path) -> None:
     assert row == {"id": "t", "question": "q", "answer": "a", "contexts": [{"id": "7", "text": "x"}], "seconds": 1.5}
 
 
-def test_retrieving_nothing_is_not_saying_nothing(tmp_path: Path) -> None:
+def test_a_search_without_results_differs_from_missing_documents(tmp_path: Path) -> None:
     empty, silent = (
         read(tmp_path, SPAN, span(own="r", parent="s", **attributes)).rows[0]
         for attributes in (
@@ -272,7 +272,7 @@ def test_different_texts_of_pipeline_parts_give_no_question(tmp_path: Path) -> N
         read(tmp_path, span(**answered, **{"input.value": json.dumps(parts)}))
 
 
-def test_tokens_are_those_of_all_calls_or_of_none(tmp_path: Path) -> None:
+def test_tokens_are_unknown_if_any_call_has_no_count(tmp_path: Path) -> None:
     kind = {"openinference.span.kind": "LLM"}
     first = span(own="1", parent="s", **kind, **{"llm.token_count.prompt": 3})
     inner = span(own="2", parent="1", **kind, **{"llm.token_count.prompt": 3})  # the same call, written twice
@@ -347,7 +347,7 @@ def test_observations_of_langfuse_are_spans_without_their_trace(tmp_path: Path) 
     assert read(tmp_path, silent).rows == ({**row, "conversation_id": "s1"},)
 
 
-def test_a_row_of_ones_own_with_ids_of_a_trace_is_no_span() -> None:
+def test_a_users_row_with_ids_of_a_trace_is_not_a_span() -> None:
     assert not is_span({"question": "q", "answer": "a", "trace_id": "t", "span_id": "s"})
 
 
@@ -366,7 +366,7 @@ HOSTILE: list[object] = [
 
 
 @pytest.mark.parametrize("row", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_span_costs_no_more_than_itself(tmp_path: Path, row: object) -> None:
+def test_a_hostile_span_does_not_affect_other_spans(tmp_path: Path, row: object) -> None:
     found = read(tmp_path, SPAN, row)
     assert [(item["question"], item["answer"]) for item in found.rows] == [("q", "a")]
     assert len(str(found.notes)) < 1_000
@@ -400,7 +400,7 @@ def asked_and_answered(trace: str, question: str = "q", **further: Any) -> dict[
     return span(trace, **{"input.value": question, "output.value": "a", **further})
 
 
-def test_rows_come_in_the_order_of_time_and_those_without_one_at_the_end(tmp_path: Path) -> None:
+def test_rows_are_in_order_of_time_and_rows_without_a_time_are_last(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         asked_and_answered("never"),
@@ -422,7 +422,7 @@ def test_rows_come_in_the_order_of_time_and_those_without_one_at_the_end(tmp_pat
         (["x"], "2026-01-01T10:00:00Z", None),
     ],
 )
-def test_an_answer_took_as_long_as_its_outermost_span(
+def test_the_duration_of_an_answer_is_that_of_its_outermost_span(
     tmp_path: Path, start: object, end: object, seconds: float | None
 ) -> None:
     inner = timed(span(own="i", parent="s"), "2026-01-01T10:00:00Z", "2026-01-01T12:00:00Z")
@@ -438,7 +438,7 @@ def test_spans_of_otlp_are_timed_in_nanoseconds(tmp_path: Path, start: object, e
     assert found.rows == ({"id": "t", "question": "x", "answer": "x", "seconds": 2.5},)
 
 
-def test_the_outermost_span_is_the_one_whose_parent_is_elsewhere(tmp_path: Path) -> None:
+def test_a_span_whose_parent_is_missing_is_outermost(tmp_path: Path) -> None:
     inner = span(own="i", parent="s", **{"input.value": "inner q", "output.value": "inner a"})
     outer = {**asked_and_answered("t", "outer q"), "parent_id": "0xof-another-service"}
     assert [row["question"] for row in read(tmp_path, inner, outer).rows] == ["outer q"]
@@ -590,7 +590,7 @@ def test_tokens_are_numbers_from_0_on(tmp_path: Path, attributes: dict[str, Any]
     assert read(tmp_path, SPAN, model).rows[0].get("input_tokens") == tokens
 
 
-def test_a_call_inside_of_a_call_is_not_counted_however_deep(tmp_path: Path) -> None:
+def test_nested_calls_are_not_counted(tmp_path: Path) -> None:
     kind = {"openinference.span.kind": "LLM", "llm.token_count.prompt": 3}
     outer = span(own="1", parent="s", **kind)
     between = span(own="2", parent="1", **{"openinference.span.kind": "CHAIN"})
@@ -653,7 +653,7 @@ def test_a_span_with_too_many_values_is_left_out_and_named(tmp_path: Path) -> No
     assert read(tmp_path, {**SPAN, "attributes": {**SPAN["attributes"], **unread}}).notes == ()
 
 
-def test_a_file_that_is_not_there_is_one_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_error(tmp_path: Path) -> None:
     with raises(BenchmarkFileError):
         read_traces(tmp_path / "spans.jsonl")
 
@@ -710,7 +710,7 @@ def test_a_reply_of_a_model_is_an_answer_in_every_form(tmp_path: Path, output: d
     assert found.rows[0]["answer"] == AI["content"]
 
 
-def test_an_answer_that_only_a_model_gave_is_named(tmp_path: Path) -> None:
+def test_an_answer_from_a_model_call_alone_is_noted(tmp_path: Path) -> None:
     old = [HUMAN, AI, {**HUMAN, "content": "And when?"}]  # the last question has no answer
     root = span(**{"input.value": "And when?", "output.value": json.dumps({"messages": old})})
     model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "output.value": "In May."})
@@ -721,7 +721,7 @@ def test_an_answer_that_only_a_model_gave_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_each_first_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> None:
+def test_each_root_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> None:
     provider = OpenInferenceProvider()
     file = write(provider)
     openinference(provider.get_tracer("test"), "s")
@@ -737,7 +737,7 @@ def test_each_first_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> No
     assert not found.notes
 
 
-def test_a_first_span_that_is_no_row_is_counted(tmp_path: Path) -> None:
+def test_a_root_span_that_is_not_a_row_is_counted(tmp_path: Path) -> None:
     one, lost = asked_and_answered("t"), span(own="two", parent="lost", **{"input.value": "q", "output.value": "b"})
     model = span(own="m", **{"openinference.span.kind": "LLM", "input.value": "grade", "output.value": "yes"})
     found = read(tmp_path, one, lost, model)
@@ -777,7 +777,7 @@ def test_a_search_without_results_is_empty(tmp_path: Path) -> None:
     assert not nested.notes
 
 
-def test_circles_of_parents_end(tmp_path: Path) -> None:
+def test_cycles_of_parents_end(tmp_path: Path) -> None:
     kind = {"openinference.span.kind": "LLM", "llm.token_count.prompt": 1}
     circle = [span(own=str(n), parent=str((n + 1) % 5), **kind) for n in range(5)]
     found = read(tmp_path, SPAN, *circle, span(own="x", parent="2", **kind))

@@ -33,7 +33,7 @@ def test_refusing_always_has_the_scores_of_a_refusal(label: Answerability) -> No
 
 
 @pytest.mark.parametrize(("label", "n_passages"), list(itertools.product(Answerability, (0, 3))))
-def test_refusing_on_empty_is_right_or_wrong_and_nothing_else_is_known(label: Answerability, n_passages: int) -> None:
+def test_refusing_on_empty_has_an_accuracy_and_no_other_scores(label: Answerability, n_passages: int) -> None:
     (made,) = rule(
         ON_EMPTY, evaluation([row(1, None, answerability=label.value, n_passages=n_passages, values=VALUES)])
     ).rows
@@ -76,7 +76,7 @@ def test_refusing_on_empty_is_not_derived_from_a_run_without_passages() -> None:
         assert [item.values for item in rule(ON_EMPTY, *given).rows] == [{"ans_acc": 1.0}]
 
 
-def test_rules_see_the_passages_of_the_benchmark_before_those_of_another_run() -> None:
+def test_rules_prefer_the_passages_of_the_benchmark_to_those_of_another_run() -> None:
     official = with_run("official", row(1, None, values=VALUES, n_passages=2))
     other = with_run("bm25.rewrite", row(1, None, values=VALUES, n_passages=5))
     for given in ((official, other), (other, official)):
@@ -90,7 +90,7 @@ def test_baselines_are_last_and_a_run_replaces_its_rule() -> None:
     assert [is_baseline(name) for name in names] == [False, False, True, True, True]
 
 
-def test_a_baseline_on_a_stored_run_takes_the_place_of_its_rule() -> None:
+def test_a_baseline_on_a_stored_run_replaces_its_rule() -> None:
     ran = evaluation([row(1, 0.5)], "ragtasks-refuse (run bm25.rewrite)")
     assert ALWAYS not in [item.model for item in with_baselines([evaluation([row(1, 0.5)]), ran])]
 

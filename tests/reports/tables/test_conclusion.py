@@ -46,7 +46,7 @@ def test_the_best_is_named_and_a_clear_difference_is_significant() -> None:
     assert table.note.startswith("vs. best: difference on the tasks that both models scored. A difference with p")
 
 
-def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst() -> None:
+def test_p_is_corrected_for_all_pairs_of_models() -> None:
     alone = words(concluded(model("a", [1.0] * 5 + [0.5] * 5), model("b", [0.0] * 5 + [0.5] * 5)))["b"]
     several = [model(name, [0.0] * 5 + [0.5] * 5) for name in ("b", "c", "d")]
     among = words(concluded(model("a", [1.0] * 5 + [0.5] * 5), *several))["b"]
@@ -105,7 +105,7 @@ def test_injected_passages_are_named_with_the_answers_that_follow_them() -> None
     assert "Remarks" not in [table.title for table in usual.tables]
 
 
-def test_a_score_that_a_turn_has_no_use_for_is_not_missing_there() -> None:
+def test_a_score_that_does_not_apply_to_a_turn_is_not_missing() -> None:
     needless = suite_named("ikat_facts").metrics[0].undefined_reason
     values = {"facts_ndcg_3": 1.0, "coverage": 1.0}
     rows = model("mine", [0.5] * N).rows
@@ -116,7 +116,7 @@ def test_a_score_that_a_turn_has_no_use_for_is_not_missing_there() -> None:
     assert f"Coverage: facts_ndcg_3 is missing for some responses: mine in reference (1 of {N})." in table.legend
 
 
-def test_a_score_that_has_no_meaning_on_a_task_is_not_missing_there() -> None:
+def test_a_score_that_is_undefined_on_a_task_is_not_missing() -> None:
     rows = model("mine", [None] * N, answerability="UNDERSPECIFIED").rows
     own = [changed(item, values={"rb_alg": None, "ans_acc": None if place else 1.0}) for place, item in enumerate(rows)]
     legend = concluded(evaluation(own, "mine")).legend
@@ -146,7 +146,7 @@ def test_the_largest_loss_is_named() -> None:
     assert first == "Loss from reference to full_rag (rb_alg): mine loses 1.000, mostly retrieval miss (1.000)."
 
 
-def test_the_loss_is_called_unknown_only_where_both_settings_were_evaluated() -> None:
+def test_the_loss_is_unknown_only_if_both_settings_were_evaluated() -> None:
     one, other = model("a", [1.0] * N), model("b", [0.0] * N, "full_rag")
     assert not any("Loss from" in line for line in concluded(one, model("b", [0.0] * N)).legend)
     assert "Loss from reference to full_rag: unknown, because no model has scores in both settings." in (
@@ -190,7 +190,7 @@ def test_a_lead_that_may_be_chance_or_was_not_tested_is_not_called_a_lead() -> N
     assert " in reference, 0.060 ahead of b (significant, p " in third
 
 
-def test_the_sentence_is_of_full_rag_and_names_where_another_surely_leads() -> None:
+def test_the_sentence_is_about_full_rag_and_names_settings_with_another_leader() -> None:
     def both(name: str, reference: float, full: float) -> list[Evaluation]:
         return [
             model(name, [reference + 0.01 * (place % 3) for place in range(N)]),
@@ -230,7 +230,7 @@ def test_a_best_mean_by_unscored_hard_tasks_is_not_called_a_lead() -> None:
     assert "further is 0.160 ahead" in sentence(*given, best)
 
 
-def test_one_system_under_two_names_is_named() -> None:
+def test_one_system_under_two_names_is_reported() -> None:
     def answered(name: str, prefix: str, n_others: int = 0) -> Evaluation:
         found = model(name, [0.5 + 0.01 * place for place in range(20)])
         texts = [f"{name if place < n_others else prefix}-{place}" for place in range(20)]
@@ -250,7 +250,7 @@ def test_one_system_under_two_names_is_named() -> None:
 
 
 @pytest.mark.parametrize(("highest", "n", "is_named"), [(0.5, 20, True), (0.6, 20, False), (0.5, 19, False)])
-def test_a_judge_that_seems_to_rate_from_1_to_5_is_named(highest: float, n: int, is_named: bool) -> None:
+def test_a_judge_that_seems_to_rate_from_1_to_5_is_reported(highest: float, n: int, is_named: bool) -> None:
     values = [highest if place % 2 else 0.2 for place in range(n)]
     rows = [
         changed(row, verdicts={("rb_llm", "judge"): value})
@@ -264,7 +264,7 @@ def test_a_judge_that_seems_to_rate_from_1_to_5_is_named(highest: float, n: int,
     assert (line in legend) is is_named
 
 
-def test_a_single_model_has_a_sentence_and_half_an_evaluation_has_none() -> None:
+def test_a_single_model_has_a_sentence_and_an_incomplete_evaluation_has_none() -> None:
     assert sentence(model("a", [0.5] * N)) == "a has rb_alg 0.500 in reference."
     part = model("a", [0.5] * N)
     provenance = {"mtrag_reference": {"setting_tasks": {"reference": {"mtrag_reference": 99}}}}
@@ -278,7 +278,7 @@ def scored_with(name: str, values: dict[str, float | None], suite: str = "mtrag"
 
 
 @pytest.mark.parametrize(("coverage", "has_column"), [(1.0, False), (0.5, True)])
-def test_coverage_is_a_column_where_it_is_below_1(coverage: float, has_column: bool) -> None:
+def test_coverage_is_a_column_if_it_is_below_1(coverage: float, has_column: bool) -> None:
     table = concluded(scored_with("a", {"rb_alg": 0.5, "coverage": coverage}))
     assert ("coverage" in table.columns) is has_column
 
@@ -306,7 +306,7 @@ def own_rows(name: str, value: float) -> Evaluation:
     return replace(evaluation(rows, name), kind=("rows", "none", "ngrams-1"), suite="rows")
 
 
-def test_rows_of_ones_own_have_no_setting_and_no_coverage() -> None:
+def test_the_users_own_rows_have_no_setting_and_no_coverage() -> None:
     alone = concluded(own_rows("mine", 0.5))
     assert alone.columns == ("metric", "score", "description")
     assert [line[0] for line in alone.rows] == ["k_precision"]

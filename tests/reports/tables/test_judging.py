@@ -145,7 +145,7 @@ def test_verdicts_that_were_not_requested_are_not_missing(tmp_path: Path) -> Non
     assert means.rows == (("reference", "org/model", "rl_f", Value(0.5, n, n), Value(None, 0, n)),)
 
 
-def test_where_ngrams_and_encoder_differ_is_counted_with_an_example(tmp_path: Path) -> None:
+def test_disagreements_of_ngrams_and_encoder_are_counted_with_an_example(tmp_path: Path) -> None:
     every = [row.text for row in read_file(LABELLED / "blind.jsonl")[::3]]
     responses = [Response(ANY_TASK, (), text) for text in every]
     found = [[label.verdict for label in detector.detect(responses)] for detector in (NgramIdk(), EncoderIdk())]

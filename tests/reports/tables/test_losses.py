@@ -114,7 +114,7 @@ def test_a_table_by_hand() -> None:
     }
 
 
-def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None:
+def test_examples_are_tasks_with_the_largest_losses_and_never_without_a_loss() -> None:
     losses = {"b": 0.5, "a": 0.5, "d": 1.0, "c": 0.25, "kept": 0.0, "risen": -0.5}
     rows = [part for name, loss in losses.items() for part in pair(name, 0.5 + loss / 2, 0.5 - loss / 2, **NOT_SHOWN)]
     (table,) = tables([evaluation(rows)])
@@ -145,13 +145,13 @@ def test_a_loss_without_scores_in_both_settings_is_unknown() -> None:
     assert [number(cells[2]) for cells in together.rows[:-1]] == [None] * (len(together.rows) - 1)
 
 
-def test_where_less_is_better_a_rise_is_the_loss() -> None:
+def test_an_increase_is_a_loss_if_lower_values_are_better() -> None:
     before, after = row("a", None, "reference", values={"empty": 0.0}), row("a", None, values={"empty": 1.0})
     (table,) = tables([evaluation([before, after])], "empty")
     assert (line(table, NOT_USED)[1], number(line(table, NOT_USED)[3])) == (1, 1.0)
 
 
-def test_where_neither_direction_is_better_nothing_is_a_loss() -> None:
+def test_a_metric_without_a_better_direction_has_no_loss() -> None:
     before, after = row("a", None, "reference", values={"idk_yes": 0.0}), row("a", None, values={"idk_yes": 1.0})
     (table,) = tables([evaluation([before, after], model) for model in "mn"], "idk_yes")
     assert (table.title, table.rows) == ("Loss from reference to full_rag: idk_yes", ())
@@ -164,7 +164,7 @@ def sentence(rows: Sequence[ScoredAnswer], model: str = "m") -> str:
     return loss_sentence([evaluation(rows, model)], METRIC).partition(f"{METRIC}): ")[2]
 
 
-def test_the_sentence_has_the_whole_change_and_the_class_that_loses_most() -> None:
+def test_the_sentence_has_the_total_change_and_the_class_with_the_largest_loss() -> None:
     fallen = pair("a", 1.0, 0.0, **NOT_SHOWN) + pair("b", 1.0, 0.5)
     risen = pair("c", 0.0, 1.0) + pair("d", 0.5, 0.5)
     assert sentence(fallen) == f"m loses 0.750, mostly {MISSED} (0.500)."
@@ -174,7 +174,7 @@ def test_the_sentence_has_the_whole_change_and_the_class_that_loses_most() -> No
     assert sentence(risen) == "m gains 0.500."
 
 
-def test_the_sentence_is_of_baselines_only_where_there_is_nothing_else() -> None:
+def test_the_sentence_is_about_baselines_only_without_models() -> None:
     oracle, mine = (evaluation(pair("a", 1.0, 0.0, **NOT_SHOWN), name) for name in ("ragtasks-oracle", "mine"))
     assert "ragtasks-oracle" not in loss_sentence([oracle, mine], METRIC)
     assert "mine loses 1.000" in loss_sentence([oracle, mine], METRIC)

@@ -54,7 +54,7 @@ def test_the_cost_by_turn_with_paired_intervals() -> None:
     assert paired.low is None or paired.high is None or paired.high - paired.low < 0.01
 
 
-def test_a_task_that_one_side_did_not_score_is_in_no_mean() -> None:
+def test_a_task_that_one_side_did_not_score_is_left_out_of_means() -> None:
     gold: dict[tuple[int, int], float | None] = dict.fromkeys(places(), 0.5)
     own = {**gold, (0, 2): None}
     gold[1, 3] = None
@@ -64,7 +64,7 @@ def test_a_task_that_one_side_did_not_score_is_in_no_mean() -> None:
     assert [(value.n_scored, value.n) for value in values] == [(n - 2, n)] * 3
 
 
-def test_tasks_of_another_setting_or_without_a_partner_are_in_no_mean() -> None:
+def test_tasks_of_another_setting_or_without_a_partner_are_left_out_of_means() -> None:
     gold, own = (conversations(name, dict.fromkeys(places(), 0.5)) for name in ("m", "m (own history)"))
     elsewhere = [changed(item, setting="full_rag", values={"rb_alg": 0.9}) for item in own.rows[:5]]
     (table,) = tables(replace(gold, rows=gold.rows[2:]), replace(own, rows=(*own.rows, *elsewhere)))
@@ -73,7 +73,7 @@ def test_tasks_of_another_setting_or_without_a_partner_are_in_no_mean() -> None:
     assert [(value.value, value.n) for value in values] == [(0.5, n), (0.5, n), (0.0, n)]
 
 
-def test_only_one_model_is_paired_with_itself() -> None:
+def test_only_evaluations_of_the_same_model_are_paired() -> None:
     values = dict.fromkeys(places(), 0.5)
     names = ("a", "b", "b (run bm25)", "b (own history)", "c (own history)")
     found = tables(*(conversations(name, values) for name in names))
@@ -93,6 +93,6 @@ def test_only_one_model_is_paired_with_itself() -> None:
         ("a (runner)", "a (runner)", False),
     ],
 )
-def test_names_of_one_model(name: str, base: str, is_own: bool) -> None:
+def test_the_bare_name_and_the_history_of_a_model(name: str, base: str, is_own: bool) -> None:
     named = evaluation([row(1, 0.5)], name)
     assert (bare_model_name(named), has_own_history(named)) == (base, is_own)

@@ -15,7 +15,7 @@ def tables(*given: Evaluation) -> dict[str, Table]:
     return {table.title: table for table in section.tables if table.title in TITLES}
 
 
-def test_scores_are_of_the_tasks_that_table_5_is_of() -> None:
+def test_scores_cover_the_tasks_of_table_5() -> None:
     """The 426 tasks of Table 5 exclude conversational tasks and tasks with more than two references."""
     rows = [
         row(1, 0.4, n_references=2),
@@ -33,7 +33,7 @@ def test_scores_are_of_the_tasks_that_table_5_is_of() -> None:
     assert "here minilm" in table.note
 
 
-def test_each_setting_has_the_rows_of_its_own() -> None:
+def test_each_setting_has_its_own_rows() -> None:
     rows = [row(1, 0.4, setting="full_rag")]
     found = [line for line in tables(evaluation(rows))[TITLES[0]].rows if line[1] == "Llama 3.1 405B Instruct"]
     assert found == [("full_rag", "Llama 3.1 405B Instruct", "paper", "426", "0.85", "0.65", "0.63", "0.39")]
@@ -53,7 +53,7 @@ def test_recall_of_the_prompts_is_next_to_elsers() -> None:
     assert TITLES[1] not in tables(evaluation(fewer))
 
 
-def test_other_benchmarks_and_samples_have_none() -> None:
+def test_other_benchmarks_and_samples_have_no_tables_of_the_paper() -> None:
     for name in ("mtrag (sample)", "mtrag_un", "custom"):
         assert tables(evaluation([row(1, 0.4)], kind=(name, *KIND[1:]))) == {}
 

@@ -47,7 +47,7 @@ def rows_of(table: Table) -> dict[str, dict[str, Any]]:
     return {str(row[2]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
 
-def test_a_few_ratings_and_a_judge_that_follows_people_give_the_mean_of_all(tmp_path: Path) -> None:
+def test_a_few_ratings_and_a_judge_that_agrees_with_people_estimate_the_mean_of_all(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, quality)
     table = people_table([evaluation], ratings_of(evaluation, 20))
     row = rows_of(table)["faithfulness"]

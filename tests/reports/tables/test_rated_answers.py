@@ -97,7 +97,7 @@ def test_an_answer_keeps_its_scores_and_the_upper_median_of_its_raters() -> None
     assert (row.setting, row.idk, row.unscored) == ("reference", None, {})
 
 
-def test_of_two_raters_the_higher_counts() -> None:
+def test_the_higher_of_two_ratings_counts() -> None:
     answer = rated(Answerability.ANSWERABLE)
     ratings = {**answer.ratings, "win_rate": {"a": 0.0, "b": 50.0}}
     (evaluation,) = rated_evaluations([replace(answer, ratings=ratings)])
@@ -138,5 +138,5 @@ def test_only_answerable_answers_are_in_the_table_and_unknown_models_have_no_pap
     assert len(table.rows) == 1
 
 
-def test_no_answers_are_no_evaluations() -> None:
+def test_without_answers_there_are_no_evaluations() -> None:
     assert rated_evaluations([]) == []

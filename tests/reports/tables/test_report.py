@@ -79,12 +79,12 @@ def test_slices_by_every_dimension() -> None:
     assert dimension(given, "all", "", metric="rouge_l") == (3, 0.25)
 
 
-def test_a_dimension_without_a_choice_is_left_out() -> None:
+def test_a_dimension_with_one_value_is_left_out() -> None:
     table = named(section(evaluation([row(1, 0.5), row(2, 0.5)])), "rb_alg in setting reference")
     assert list(dict.fromkeys(line[0] for line in table.rows)) == ["all", "turn", "turn by turn", "multi-turn type"]
 
 
-def test_turns_are_in_the_order_of_numbers() -> None:
+def test_turns_are_in_numerical_order() -> None:
     table = named(section(evaluation([row(number, 0.5) for number in (10, 2, 1)])), "rb_alg in setting reference")
     assert [line[0] for line in cells(table, "turn by turn")] == ["1", "2", "10"]
 
@@ -203,7 +203,7 @@ def test_models_with_different_requests_share_tables_with_a_remark() -> None:
     assert "conversational" not in section(usual).provenance
 
 
-def test_settings_of_one_model_that_were_run_one_by_one_are_one_model() -> None:
+def test_settings_of_one_model_from_separate_calls_are_one_model() -> None:
     given = [evaluation([row(1, 0.5, setting=setting)]) for setting in SETTINGS]
     table = named(section(*given), "By setting")
     assert [line[:2] for line in table.rows if line[1] == "m"] == [(setting, "m") for setting in SETTINGS]
@@ -262,7 +262,7 @@ def test_every_table_has_the_null_baselines() -> None:
     assert by_dimension.columns[3:] == ("m", "refuse always (from the labels)")
 
 
-def test_the_metric_of_the_tables_can_be_chosen_and_several() -> None:
+def test_tables_show_the_requested_metrics() -> None:
     found = section(evaluation([row(1, 0.5)]), metrics=("rouge_l", "rb_alg"))
     assert [title for title in titles(found) if "in setting" in title] == [
         "rouge_l in setting reference",
@@ -271,7 +271,7 @@ def test_the_metric_of_the_tables_can_be_chosen_and_several() -> None:
     assert [line[2] for line in named(found, "Standard errors").rows[:2]] == ["rouge_l", "rb_alg"]
 
 
-def test_an_unknown_metric_is_answered_with_close_matches() -> None:
+def test_an_unknown_metric_is_an_error_with_close_matches() -> None:
     with raises(ConfigurationError):
         section(evaluation([row(1, 1.0)]), metrics=("rb_algo",))
 
@@ -284,7 +284,7 @@ def test_a_benchmark_with_other_metrics_shows_its_own() -> None:
 
 
 @pytest.mark.parametrize(("suite", "first"), [("mtrag", "rb_alg"), ("multihop_rag", "accuracy")])
-def test_empty_responses_are_shown_and_explained_where_there_are_any(suite: str, first: str) -> None:
+def test_empty_responses_are_shown_and_explained(suite: str, first: str) -> None:
     def given(*empty: float) -> Section:
         return section(
             evaluation(
@@ -314,7 +314,7 @@ def test_citations_by_words_and_by_judges_are_in_one_table() -> None:
     assert "Citations" not in titles(section(evaluation([row(1, 0.1)])))
 
 
-def test_nothing_scored_at_all_is_still_a_report() -> None:
+def test_an_evaluation_without_scores_still_has_a_report() -> None:
     found = section(evaluation([row(1, None, values={"rb_alg": None})]))
     table = named(found, "By setting")
     assert cells(table, "reference", "m")[0][0] == 1

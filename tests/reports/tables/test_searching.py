@@ -27,7 +27,7 @@ def searched(task_id: str, *found: Sequence[str]) -> ScoredAnswer:
     return replace(made, response=replace(made.response, trajectory=Trajectory(steps)))
 
 
-def test_the_gain_is_of_the_tasks_that_both_settings_scored() -> None:
+def test_the_gain_covers_tasks_that_both_settings_scored() -> None:
     rows = [
         *both("a", 0.2, 0.6),
         *both("b", 0.4, 0.4, answerability="UNANSWERABLE", turn=2),

@@ -44,7 +44,7 @@ def test_few_conversations_give_a_high_quantile_no_interval() -> None:
     assert (found.value, found.low, found.high) == (56.0, None, None)
 
 
-def test_a_ratio_is_of_the_sums_and_is_inside_its_interval() -> None:
+def test_a_ratio_is_that_of_the_sums_and_inside_its_interval() -> None:
     values, amounts = noisy(1, 0.5, 0.2), noisy(2, 4.0, 1.0)
     found = estimate_ratio(values, amounts, CLUSTERS)
     assert found.value == pytest.approx(sum(values) / sum(amounts))

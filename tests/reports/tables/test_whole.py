@@ -102,7 +102,7 @@ def test_leaving_out_unanswerable_tasks_gives_no_lead(
     assert " with missing tasks as 0" in text
 
 
-def test_the_number_of_tasks_is_the_setting_s() -> None:
+def test_the_number_of_tasks_is_that_of_the_setting() -> None:
     mtrag = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", REAL_DATA))
     queries = open_benchmark("multihop_rag", benchmark_folder("multihop_rag", "sample", REAL_DATA))
     topics = open_benchmark("trec_rag24", benchmark_folder("trec_rag24", "sample", REAL_DATA))
