@@ -45,7 +45,7 @@ def vary(sample: dict[str, Any]) -> None:
     if turn == 3:
         doc.update(answerability="UNANSWERABLE", references=[])
     if turn == 4:
-        doc["passages"] = [item for item in doc["passages"] if item["passage_id"] != "p1"]
+        doc["passages"] = [passage for passage in doc["passages"] if passage["passage_id"] != "p1"]
     if doc["conversation_id"] == "b":
         doc.update(domain="fiqa", question_types=["Opinion", "Keyword"], multi_turn="Follow-up")
         doc["scoring"]["verdicts"] = verdicts(doc["task_id"])

@@ -31,8 +31,8 @@ def row(number: int, value: float | None, **changes: Any) -> ScoredAnswer:
         multi_turn="N/A" if number == 1 else "Follow-up",
     )
     response = Response(task, (), f"answer {next(_NUMBERS)}")  # no two are the same
-    found = ScoredAnswer(response, "reference", {"rb_alg": value, "rouge_l": 0.25}, idk="no")
-    return changed(found, **{"n_passages": 1, "n_references": 1, "n_found": 1} | changes)
+    result = ScoredAnswer(response, "reference", {"rb_alg": value, "rouge_l": 0.25}, idk="no")
+    return changed(result, **{"n_passages": 1, "n_references": 1, "n_found": 1} | changes)
 
 
 def changed(answer: ScoredAnswer, **changes: Any) -> ScoredAnswer:
@@ -45,9 +45,9 @@ def changed(answer: ScoredAnswer, **changes: Any) -> ScoredAnswer:
     counts |= {"n_found": answer.n_found}
     counts |= {name: changes.pop(name) for name in counts if name in changes}
     counts["n_found"] = min(counts["n_found"], counts["n_passages"])
-    references = tuple(Passage(f"reference {place}", "") for place in range(counts["n_references"]))
+    references = tuple(Passage(f"reference {number}", "") for number in range(counts["n_references"]))
     n_others = counts["n_passages"] - counts["n_found"]
-    passages = (*references[: counts["n_found"]], *(Passage(f"other {place}", "") for place in range(n_others)))
+    passages = (*references[: counts["n_found"]], *(Passage(f"other {number}", "") for number in range(n_others)))
     of_task = {name: changes.pop(name) for name in _OF_TASK & changes.keys()}
     if "answerability" in of_task:
         of_task["answerability"] = Answerability(of_task["answerability"])

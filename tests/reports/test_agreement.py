@@ -229,8 +229,8 @@ def test_a_column_without_values_has_no_score() -> None:
 
 def test_only_answerable_answers_count() -> None:
     others = [rated(n, label=label) for n, label in enumerate(("PARTIAL", "UNANSWERABLE", "CONVERSATIONAL"), start=90)]
-    found, expected = calibrate([*made(), *others]), calibrate(made())
-    assert replace(found, agreement=expected.agreement) == expected
+    result, expected = calibrate([*made(), *others]), calibrate(made())
+    assert replace(result, agreement=expected.agreement) == expected
 
 
 def test_the_order_of_answers_does_not_change_scores() -> None:
@@ -274,9 +274,9 @@ def test_idk_scores_cover_scored_answers_and_count_the_rest() -> None:
     ]
     given = (IdkVerdict.YES, IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO, None, IdkVerdict.YES)
     verdicts = {row.key: verdict for row, verdict in zip(rows, given, strict=True)}
-    found, silent = calibrate(rows, verdicts={"judge": verdicts, "silent": {}}).idk
-    assert (found.n_labelled, found.n_scored) == (5, 4)
-    assert [found.accuracy.value, found.precision.value, found.recall.value] == [0.5, 0.5, 0.5]
+    result, silent = calibrate(rows, verdicts={"judge": verdicts, "silent": {}}).idk
+    assert (result.n_labelled, result.n_scored) == (5, 4)
+    assert [result.accuracy.value, result.precision.value, result.recall.value] == [0.5, 0.5, 0.5]
     assert (silent.n_scored, silent.accuracy.value, silent.accuracy.reason) == (0, None, "no such answer")
 
 
@@ -357,8 +357,8 @@ def test_a_picture_contains_its_description(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_picture_is_reproducible_with_a_light_background(tmp_path: Path) -> None:
     calibration = calibrate(made())
-    one, other = (svg_of(calibration, tmp_path / name) for name in ("one.svg", "other.svg"))
-    assert one == other
+    first, second = (svg_of(calibration, tmp_path / name) for name in ("one.svg", "other.svg"))
+    assert first == second
     from matplotlib.image import imread
 
     pixels = imread(draw_picture(calibration_picture(calibration), tmp_path / "a.png"))

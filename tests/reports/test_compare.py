@@ -36,9 +36,9 @@ def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **v
     made = []
     for setting in settings:
         for number in range(3 * n):
-            found = {"rb_alg": float(chance.random()), "rouge_l": float(chance.random())} | values
+            result = {"rb_alg": float(chance.random()), "rouge_l": float(chance.random())} | values
             ids = {"task_id": f"c{number // 3}<::>{number % 3 + 1}", "conversation_id": f"c{number // 3}"}
-            made.append(changed(ROW, **ids, setting=setting, values=found))
+            made.append(changed(ROW, **ids, setting=setting, values=result))
     return tuple(made)
 
 
@@ -83,9 +83,9 @@ def cells(text: str, *first: str) -> list[list[str]]:
 
 
 def test_models_are_compared_in_each_setting_by_the_papers_metrics() -> None:
-    one, other = (evaluation(name, rows(name, ("full_rag", "reference"))) for name in "ab")
-    assert pairs(one, other) == [("reference", "rb_alg", "a", "b"), ("full_rag", "rb_alg", "a", "b")]
-    assert pairs(one, other, metrics=["rouge_l", "rb_alg", "rouge_l"]) == [
+    first, second = (evaluation(name, rows(name, ("full_rag", "reference"))) for name in "ab")
+    assert pairs(first, second) == [("reference", "rb_alg", "a", "b"), ("full_rag", "rb_alg", "a", "b")]
+    assert pairs(first, second, metrics=["rouge_l", "rb_alg", "rouge_l"]) == [
         (setting, metric, "a", "b") for setting in ("reference", "full_rag") for metric in ("rouge_l", "rb_alg")
     ]
 
@@ -146,11 +146,11 @@ def test_other_versions_of_the_files_are_never_compared() -> None:
 
 def test_different_requests_are_compared_with_a_remark() -> None:
     usual, changed = (facts_added(evaluation("a"), configuration={"max_words": n}) for n in (150, 50))
-    said = "max_words: 150 for a, b, but 50 for a #2"
+    reported = "max_words: 150 for a, b, but 50 for a #2"
     found = compare_evaluations([usual, changed, facts_added(evaluation("b"), configuration={"max_words": 150})])
     assert [(p.first.name, p.second.name) for p in found.pairs] == [("a", "a #2"), ("a", "b"), ("a #2", "b")]
-    assert text_of(found).splitlines()[0].endswith(said)
-    assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(csv_of(found))))
+    assert text_of(found).splitlines()[0].endswith(reported)
+    assert all(line["context"].endswith(reported) for line in csv.DictReader(io.StringIO(csv_of(found))))
 
 
 def test_parts_of_one_model_are_merged_and_repeats_are_numbered() -> None:
@@ -199,15 +199,15 @@ def test_a_comparison_has_every_form_of_a_table(evaluations: Path) -> None:
 
 
 def test_a_missing_interval_gives_its_reason() -> None:
-    found = compare_evaluations([evaluation(name, rows(name, n=9)) for name in "ab"])
-    text = text_of(found)
+    result = compare_evaluations([evaluation(name, rows(name, n=9)) for name in "ab"])
+    text = text_of(result)
     assert text.count("fewer than 10 conversations") == 3
 
 
 def test_csv_contains_unrounded_scores() -> None:
-    found = compare_evaluations([evaluation("a, b"), evaluation("c"), evaluation("d", rows("d", rb_alg=None))])
-    first, second, _ = csv.DictReader(io.StringIO(csv_of(found)))
-    pair = found.pairs[0]
+    result = compare_evaluations([evaluation("a, b"), evaluation("c"), evaluation("d", rows("d", rb_alg=None))])
+    first, second, _ = csv.DictReader(io.StringIO(csv_of(result)))
+    pair = result.pairs[0]
     assert (first["first"], first["second"], first["context"]) == ("a, b", "c", pair.first.context)
     assert float(first["difference"]) == pair.difference.value
     assert float(first["p_holm"]) == pair.adjusted_p

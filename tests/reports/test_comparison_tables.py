@@ -48,7 +48,7 @@ def test_a_metric_shows_that_lower_is_better() -> None:
 
 def test_columns_have_the_direction_of_the_evaluations_metrics() -> None:
     rows = [row(number, float(number > 1), conversation_id=f"c{number}") for number in range(1, 4)]
-    rows = [changed(item, values={**item.values, "empty": 0.0, "idk_yes": 0.0}) for item in rows]
+    rows = [changed(answer, values={**answer.values, "empty": 0.0, "idk_yes": 0.0}) for answer in rows]
     sides = [evaluation(rows, model=model) for model in "ab"]
     found = compare_evaluations(sides, metrics=["rb_alg", "empty", "idk_yes"])
     assert {mean.column.metric: mean.column.higher_is_better for mean in found.means} == {
@@ -70,13 +70,13 @@ def test_a_newline_or_an_escape_in_a_name_breaks_neither_row_nor_heading() -> No
 def test_p_agrees_with_the_interval() -> None:
     """Of 20 conversations, 5 are better and the others equal."""
     sides = [replace(column(name, *values), bounds=(0.0, 1.0)) for name, values in (("a", ZEROS), ("b", SOME_BETTER))]
-    found = compare_columns(sides)
-    (pair,) = found.pairs
+    result = compare_columns(sides)
+    (pair,) = result.pairs
     assert (pair.p <= 0.05) == (pair.difference.low > 0)
-    text = text_of(found)
+    text = text_of(result)
     assert "(!)" not in text
     assert "with the statistic of the interval: at most 0.05 exactly if the interval excludes 0" in text
-    assert csv_of(found).splitlines()[0].endswith(",n_unshared,no_interval_because")
+    assert csv_of(result).splitlines()[0].endswith(",n_unshared,no_interval_because")
 
 
 def test_csv_contains_no_formulas() -> None:

@@ -59,20 +59,20 @@ def test_flagged_turns_are_selected_too(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
-    found, own = failed(tmp_path / "results"), tmp_path / "own"
+    result, own = failed(tmp_path / "results"), tmp_path / "own"
     notes = tmp_path / "notes.jsonl"
     notes.write_text('{"task_id": "a"}\n', encoding="utf-8")
     with pytest.raises(ConfigurationError, match="did you mean 'invented'"):
-        write_failed_turns(found, own, ["invente"])
+        write_failed_turns(result, own, ["invente"])
     with raises(ConfigurationError):
-        write_failed_turns(found, own, ["missed"])
+        write_failed_turns(result, own, ["missed"])
     with raises(BenchmarkFileError):
-        write_failed_turns(found, own, (), notes)
+        write_failed_turns(result, own, (), notes)
     assert not own.exists()
     own.mkdir()
     (own / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="is not empty"):
-        write_failed_turns(found, own, ["invented"])
+        write_failed_turns(result, own, ["invented"])
 
 
 THINGS = [
@@ -93,8 +93,8 @@ THINGS = [
 
 def write_answers(path: Path, text: str) -> Path:
     rows = [
-        {"id": f"{thing}<::>1", "answer": text.format(thing=thing, days=10 + place, other=900 + place)}
-        for place, thing in enumerate(THINGS)
+        {"id": f"{thing}<::>1", "answer": text.format(thing=thing, days=10 + number, other=900 + number)}
+        for number, thing in enumerate(THINGS)
     ]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
@@ -106,10 +106,10 @@ def test_failed_turns_become_tests_of_a_gate(tmp_path: Path, monkeypatch: pytest
     data = tmp_path / "data"
     data.mkdir()
     conversations, passages = [], []
-    for place, thing in enumerate(THINGS):
-        fact = f"A {thing} may be kept for {10 + place} days and has to be cleaned before it is returned."
+    for number, thing in enumerate(THINGS):
+        fact = f"A {thing} may be kept for {10 + number} days and has to be cleaned before it is returned."
         passages.append({"_id": thing, "text": fact, "title": "", "domain": "tools"})
-        asked = {"question": f"How long may I keep a {thing}?", "answer": f"You may keep it for {10 + place} days."}
+        asked = {"question": f"How long may I keep a {thing}?", "answer": f"You may keep it for {10 + number} days."}
         turns = [{**asked, "answerability": "ANSWERABLE", "references": [thing]}]
         conversations.append({"conversation_id": thing, "domain": "tools", "turns": turns})
     for name, rows in (("conversations", conversations), ("passages", passages)):

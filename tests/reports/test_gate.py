@@ -63,24 +63,24 @@ BEFORE = side(noisy(1), name="old")
     [(0.0, "not worse", 0), (0.3, "not worse", 0), (-0.15, "worse", 1), (-0.05, "cannot say", 3)],
 )
 def test_the_interval_against_the_margin_decides(shift: float, verdict: str, status: int) -> None:
-    found = gated(side(noisy(2, shift)), BEFORE)
-    (only,) = found.rows
-    assert (found.verdict.value, found.verdict.status) == (verdict, status)
+    result = gated(side(noisy(2, shift)), BEFORE)
+    (only,) = result.rows
+    assert (result.verdict.value, result.verdict.status) == (verdict, status)
     assert (only.change.low > -0.05) == (verdict == "not worse")
     assert (only.change.high < -0.05) == (verdict == "worse")
 
 
 def test_a_small_real_drop_within_the_margin_passes() -> None:
-    found = gated(side(lambda number: noisy(1)(number) - 0.02 - 0.01 * (number % 2)), BEFORE)
-    (only,) = found.rows
+    result = gated(side(lambda number: noisy(1)(number) - 0.02 - 0.01 * (number % 2)), BEFORE)
+    (only,) = result.rows
     assert only.change.high < 0
-    assert found.verdict is GateStatus.NOT_WORSE
+    assert result.verdict is GateStatus.NOT_WORSE
 
 
 def test_many_implausible_answers_do_not_pass_and_few_are_noted() -> None:
     def broken(n: int, **configuration: float) -> Gate:
         given = side(noisy(2, 0.3)).rows["reference"]
-        rows = [replace(one, implausible={"empty": ""} if place < n else {}) for place, one in enumerate(given)]
+        rows = [replace(one, implausible={"empty": ""} if number < n else {}) for number, one in enumerate(given)]
         found = evaluation(rows, model="new")
         return gated(side_of(replace(found, provenance={"mtrag_reference": {"configuration": configuration}})), BEFORE)
 
@@ -105,8 +105,8 @@ def test_the_sign_is_reversed_if_lower_values_are_better() -> None:
 def test_turn_errors_are_tested_and_unexamined_turns_are_reported(tmp_path: Path) -> None:
     margins = {"invented": 0.1}
     before, now = (side(lambda _: 0.5, name=str(share), values={"invented": share}) for share in (0.0, 1.0))
-    found = gated(now, before, margins=margins)
-    assert (found.verdict, found.notes) == (GateStatus.WORSE, ())
+    result = gated(now, before, margins=margins)
+    assert (result.verdict, result.notes) == (GateStatus.WORSE, ())
     save_baseline(before, tmp_path / "before.json")
     assert gated(now, read_side(tmp_path / "before.json"), margins=margins).notes == ()
     (note,) = gated(BEFORE, before, margins=margins).notes
@@ -116,23 +116,23 @@ def test_turn_errors_are_tested_and_unexamined_turns_are_reported(tmp_path: Path
 def test_too_few_answers_report_the_required_number() -> None:
     now = side(lambda number: 1.0 if number % 3 else 0.0)
     before = side(lambda number: 1.0 if number % 4 else 0.0)
-    found = gated(now, before)
-    (only,) = found.rows
-    assert found.verdict is GateStatus.CANNOT_SAY
+    result = gated(now, before)
+    (only,) = result.rows
+    assert result.verdict is GateStatus.CANNOT_SAY
     assert not is_powerful(only)
     takes = int(only.why.split()[-1])
     assert takes == pytest.approx(N * (only.least_margin / 0.05) ** 2, abs=1)
 
 
 def test_all_tasks_of_fewer_than_ten_conversations_never_pass() -> None:
-    found = gated(side(lambda _: 0.9, n=9), side(lambda _: 0.1, n=9))
-    assert (found.verdict, found.rows[0].why) == (GateStatus.CANNOT_SAY, "fewer than 10 conversations")
+    result = gated(side(lambda _: 0.9, n=9), side(lambda _: 0.1, n=9))
+    assert (result.verdict, result.rows[0].why) == (GateStatus.CANNOT_SAY, "fewer than 10 conversations")
 
 
 def test_identical_answers_pass_with_any_margin() -> None:
     before = side(lambda number: number % 2, n=12, text="ab")
-    found = gated(before, before, margins={"rouge_l": 1e-6})
-    assert found.verdict is GateStatus.NOT_WORSE
+    result = gated(before, before, margins={"rouge_l": 1e-6})
+    assert result.verdict is GateStatus.NOT_WORSE
 
 
 def test_equal_scores_of_different_answers_pass_only_if_a_rare_loss_would_be_detected() -> None:
@@ -155,12 +155,12 @@ def test_one_worse_slice_fails_the_gate() -> None:
         )
 
     found = gated(rows("new", 0.3), rows("old", 0.0), margins={"rouge_l": 0.2}, slices=("domain",))
-    verdicts = {item.slice: item.verdict.value for item in found.rows}
+    verdicts = {gate_row.slice: gate_row.verdict.value for gate_row in found.rows}
     assert verdicts["domain=fiqa"] == "worse"
     assert verdicts["domain=govt"] == "not worse"
     assert found.verdict is GateStatus.WORSE
     only_govt = gated(rows("new", 0.3), rows("old", 0.0), margins={"rouge_l": 0.2}, slices=("domain=govt",))
-    assert [item.slice for item in only_govt.rows] == ["all tasks", "domain=govt"]
+    assert [gate_row.slice for gate_row in only_govt.rows] == ["all tasks", "domain=govt"]
 
 
 def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> None:
@@ -188,10 +188,14 @@ def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> No
     found = gated(
         many(noisy(2, shift), "new"), many(noisy(1), "old"), margins=dict.fromkeys(names, 0.05), slices=("domain",)
     )
-    whole = next(item for item in found.rows if item.slice == "all tasks" and item.metric.name == "rouge_l")
-    assert whole.verdict is GateStatus.CANNOT_SAY
-    assert "12 tests" in whole.why
-    alike = next(item for item in found.rows if item.slice == "all tasks" and item.metric.name == "ans_acc")
+    complete = next(
+        gate_row for gate_row in found.rows if gate_row.slice == "all tasks" and gate_row.metric.name == "rouge_l"
+    )
+    assert complete.verdict is GateStatus.CANNOT_SAY
+    assert "12 tests" in complete.why
+    alike = next(
+        gate_row for gate_row in found.rows if gate_row.slice == "all tasks" and gate_row.metric.name == "ans_acc"
+    )
     assert alike.verdict is GateStatus.NOT_WORSE
 
 
@@ -206,7 +210,7 @@ def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> Non
 
     found = gated(rows("new"), rows("old"), slices=("answerability",))
     assert found.verdict is GateStatus.NOT_WORSE
-    assert [item.slice for item in found.rows if not item.decides] == ["answerability=PARTIAL"]
+    assert [gate_row.slice for gate_row in found.rows if not gate_row.decides] == ["answerability=PARTIAL"]
     named = gated(rows("new"), rows("old"), slices=("answerability=PARTIAL",))
     assert named.verdict is GateStatus.CANNOT_SAY
 
@@ -217,26 +221,26 @@ def with_fields(system: GatedSystem, **fields: str) -> GatedSystem:
 
 @pytest.mark.parametrize("field", ["encoder", "data revision", "judge prompts", "idk detector", "harness task version"])
 def test_other_fingerprints_are_no_match(field: str) -> None:
-    found = gated(with_fields(BEFORE, **{field: "other"}), BEFORE)
-    assert found.verdict is GateStatus.CANNOT_SAY
-    assert found.rows == ()
-    assert found.problems == (f"{field} in reference: - -> other",)
+    result = gated(with_fields(BEFORE, **{field: "other"}), BEFORE)
+    assert result.verdict is GateStatus.CANNOT_SAY
+    assert result.rows == ()
+    assert result.problems == (f"{field} in reference: - -> other",)
 
 
 def test_prompts_and_corpus_may_differ_if_they_are_the_change() -> None:
     now = with_fields(side(noisy(2)), **{"system prompt": "terse", "run key": "0011"})
     assert len(gated(now, BEFORE).problems) == 2
-    found = gated(now, BEFORE, may_differ=("prompts", "retriever"))
-    assert found.verdict is GateStatus.NOT_WORSE
-    assert len(found.notes) == 2
+    result = gated(now, BEFORE, may_differ=("prompts", "retriever"))
+    assert result.verdict is GateStatus.NOT_WORSE
+    assert len(result.notes) == 2
     with pytest.raises(ConfigurationError, match="encoder"):
         gated(now, BEFORE, may_differ=("encoder",))
 
 
 def test_other_tasks_are_no_match() -> None:
-    found = gated(side(noisy(1), n=N - 1), BEFORE)
-    assert found.verdict is GateStatus.CANNOT_SAY
-    assert found.problems[0].startswith("tasks in reference: 60")
+    result = gated(side(noisy(1), n=N - 1), BEFORE)
+    assert result.verdict is GateStatus.CANNOT_SAY
+    assert result.problems[0].startswith("tasks in reference: 60")
 
 
 def test_a_changed_score_of_an_unchanged_answer_is_drift() -> None:
@@ -260,7 +264,10 @@ def test_judged_metrics_decide_only_if_their_judges_are_anchored() -> None:
     now, before = with_fields(side(noisy(2, -0.3)), judges="gpt"), with_fields(BEFORE, judges="gpt")
     margins = {"rouge_l": 0.5, "rb_llm": 0.05}
     shown = gated(now, before, margins=margins)
-    assert [(item.metric.name, item.decides) for item in shown.rows] == [("rouge_l", True), ("rb_llm", False)]
+    assert [(gate_row.metric.name, gate_row.decides) for gate_row in shown.rows] == [
+        ("rouge_l", True),
+        ("rb_llm", False),
+    ]
     assert shown.rows[1].verdict is GateStatus.WORSE
     assert shown.verdict is GateStatus.NOT_WORSE
     assert gated(now, before, margins=margins, anchored_judges=("gpt",)).verdict is GateStatus.WORSE
@@ -270,8 +277,8 @@ def test_judged_metrics_decide_only_if_their_judges_are_anchored() -> None:
 
 def with_anchors(found: GatedSystem, shift: float, time: str) -> GatedSystem:
     """Return a side whose judge has verdicts on 40 anchors."""
-    values = tuple(0.5 + 0.01 * (place % 9) + shift + 0.02 * shift * (place % 5) for place in range(40))
-    conversations = tuple(place // 2 for place in range(40))
+    values = tuple(0.5 + 0.01 * (number % 9) + shift + 0.02 * shift * (number % 5) for number in range(40))
+    conversations = tuple(number // 2 for number in range(40))
     now = AnchorVerdicts("gpt", "set", time, {"rb_llm": "words"}, conversations, {"rb_llm": values})
     return replace(found, anchors={"gpt": JudgeAnchors(now, None)})
 
@@ -294,12 +301,12 @@ def test_judges_without_drift_decide_and_a_drifted_judge_does_not(tmp_path: Path
 def test_all_metrics_depend_on_judges_that_detect_refusals() -> None:
     fields = {"judges": "gpt", "idk detector": "judge gpt"}
     found = gated(with_fields(side(noisy(2)), **fields), with_fields(BEFORE, **fields))
-    assert [item.decides for item in found.rows] == [False]
+    assert [gate_row.decides for gate_row in found.rows] == [False]
 
 
 def test_too_many_scores_on_one_side_only_do_not_pass() -> None:
-    found = gated(side(lambda n: None if n < 3 else 1.0), BEFORE)
-    assert (found.verdict, found.rows[0].why) == (
+    result = gated(side(lambda n: None if n < 3 else 1.0), BEFORE)
+    assert (result.verdict, result.rows[0].why) == (
         GateStatus.CANNOT_SAY,
         "3 of 60 answers are scored on one side only",
     )
@@ -333,17 +340,21 @@ def test_the_detectable_drop_is_detected_four_times_out_of_five() -> None:
 def by_domain(model: str, shift: float = 0.0, n: int = N, **changes: Any) -> GatedSystem:
     """Return a system with answers of five domains, the last of which has few."""
     values = noisy(1 if model == "old" else 2, shift)
-    rows = [row(place, 0, domain="rare" if place < 4 else f"d{place % 4}", values={"rouge_l": values(place)} | changes)
-            for place in range(n)]  # fmt: skip
+    rows = [
+        row(number, 0, domain="rare" if number < 4 else f"d{number % 4}", values={"rouge_l": values(number)} | changes)
+        for number in range(n)
+    ]
     return side_of(evaluation(rows, model=model))
 
 
 def test_slices_may_have_margins_of_their_own() -> None:
     found = gated(by_domain("new"), by_domain("old"), slices=("domain",), slice_margins={"rouge_l": 0.3})
-    margins = {item.slice: item.margin for item in found.rows}
+    margins = {gate_row.slice: gate_row.margin for gate_row in found.rows}
     assert margins.pop("all tasks") == 0.05
     assert set(margins.values()) == {0.3}
-    assert {item.margin for item in gated(by_domain("new"), by_domain("old"), slices=("domain",)).rows} == {0.05}
+    assert {gate_row.margin for gate_row in gated(by_domain("new"), by_domain("old"), slices=("domain",)).rows} == {
+        0.05
+    }
 
 
 def test_the_sentence_names_its_reasons() -> None:
@@ -351,7 +362,7 @@ def test_the_sentence_names_its_reasons() -> None:
         "not worse: 1 test, every interval is above the allowed drop"
     )
     worse = gated(by_domain("new", -0.3), by_domain("old"), slices=("domain",))
-    shown = [item for item in worse.rows if item.decides]
+    shown = [gate_row for gate_row in worse.rows if gate_row.decides]
     assert len(shown) == 5
     head, *named = worse.sentence.split("; ")
     assert head.startswith("worse: 5 of 5 tests: rouge_l in reference, all tasks: change -0.")
@@ -387,7 +398,10 @@ def test_a_slice_without_scores_is_left_out_and_all_tasks_without_scores_are_not
         return side_of(evaluation(found, model=model))
 
     found = gated(rows("new"), rows("old"), slices=("domain",))
-    assert [(item.slice, item.decides) for item in found.rows] == [("all tasks", True), ("domain=full", True)]
+    assert [(gate_row.slice, gate_row.decides) for gate_row in found.rows] == [
+        ("all tasks", True),
+        ("domain=full", True),
+    ]
 
 
 def two_settings(model: str, *settings: str) -> GatedSystem:
@@ -398,21 +412,21 @@ def two_settings(model: str, *settings: str) -> GatedSystem:
 
 def test_a_missing_setting_of_the_candidate_is_no_match_and_an_additional_one_is_a_note() -> None:
     one, both = (two_settings("new", *names) for names in (("reference",), ("reference", "full_rag")))
-    found = gated(one, two_settings("old", "reference", "full_rag"))
-    assert (found.verdict, found.problems) == (GateStatus.CANNOT_SAY, ("setting full_rag is in the baseline only",))
+    result = gated(one, two_settings("old", "reference", "full_rag"))
+    assert (result.verdict, result.problems) == (GateStatus.CANNOT_SAY, ("setting full_rag is in the baseline only",))
     more = gated(both, two_settings("old", "reference"))
     assert (more.verdict, more.problems) == (GateStatus.NOT_WORSE, ())
     assert more.notes == ("not tested: setting full_rag, which the baseline does not have",)
-    assert [item.setting for item in gated(both, two_settings("old", "reference", "full_rag")).rows] == [
+    assert [gate_row.setting for gate_row in gated(both, two_settings("old", "reference", "full_rag")).rows] == [
         "reference",
         "full_rag",
     ]
 
 
 def test_a_harmless_difference_is_a_note() -> None:
-    found = gated(with_fields(side(noisy(2)), **{"generation options": "temperature 1"}), BEFORE)
-    assert (found.verdict, found.problems) == (GateStatus.NOT_WORSE, ())
-    assert found.notes == ("differs: generation options in reference: - -> temperature 1",)
+    result = gated(with_fields(side(noisy(2)), **{"generation options": "temperature 1"}), BEFORE)
+    assert (result.verdict, result.problems) == (GateStatus.NOT_WORSE, ())
+    assert result.notes == ("differs: generation options in reference: - -> temperature 1",)
     hinted = gated(with_fields(BEFORE, **{"system prompt": "terse"}), BEFORE)
     assert hinted.problems == (
         "system prompt in reference: - -> terse (`may_differ: [prompts]` under `gate` if the change intends this)",
@@ -448,9 +462,9 @@ def test_power_grows_with_the_square_root_of_the_number_of_conversations() -> No
 
 
 def test_power_without_a_candidate_describes_the_assumed_candidate() -> None:
-    found = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}))
-    (only,) = found.rows
-    assert found.candidate == "a system with the baseline's variance and independent answers"
+    result = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}))
+    (only,) = result.rows
+    assert result.candidate == "a system with the baseline's variance and independent answers"
     assert (only.candidate, only.change.value, only.verdict, only.margin) == (None, None, GateStatus.CANNOT_SAY, 0.05)
     assert only.baseline == pytest.approx(sum(map(noisy(1), range(N))) / N)
     assert only.found_drop is not None

@@ -36,9 +36,9 @@ from tests.reports._saved import facts_of, save
 
 
 def command(*arguments: object) -> tuple[int, str]:
-    found = CliRunner().invoke(app, ["results", *map(str, arguments)])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, found.output
+    result = CliRunner().invoke(app, ["results", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
 
 
 def test_an_entry_has_means_of_scores_and_reasons_for_missing_scores(tmp_path: Path) -> None:
@@ -374,8 +374,8 @@ def test_a_listing_has_the_means_of_samples_without_reading_them(
 ) -> None:
     folder = Path(shutil.copytree(evaluations / "oracle", tmp_path / "all"))
     if written_by == "score":
-        place = Folders(tmp_path, tmp_path)
-        rescore([folder], {"encoder": "none", "data": "sample"}, tmp_path / "again", place)
+        number = Folders(tmp_path, tmp_path)
+        rescore([folder], {"encoder": "none", "data": "sample"}, tmp_path / "again", number)
         folder = tmp_path / "again"
     without = Path(shutil.copytree(folder, tmp_path / "without"))
     without_summaries(without)

@@ -28,15 +28,15 @@ def rated(number: int, model: str, rating: float, text: str, *, refuses: bool = 
 
 def answers(second: str = "b") -> list[RatedResponse]:
     """Return three answers per task: the reference, `a`, preferred in every second task, and `b`, the longer answer."""
-    found = []
+    result = []
     for number in range(N):
         liked = number % 2 == 0
-        found += [
+        result += [
             rated(number, "reference", 4, "Reference."),
             rated(number, "a", 4 if liked else 1, "Short.", refuses=number % 10 == 0),
             rated(number, second, 2, "A longer answer in words."),
         ]
-    return found
+    return result
 
 
 def card_of(score: Callable[[RatedResponse], float | None], judge: str = "j", second: str = "b") -> dict[str, CardRow]:

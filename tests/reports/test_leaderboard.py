@@ -55,7 +55,7 @@ def test_models_are_ranked_by_the_first_metric_with_ties_and_gaps(tmp_path: Path
     for model, value in {"low": 0.1, "b": 0.7, "gone": None, "a": 0.7, "top": 0.9}.items():
         add(tmp_path, model, value)
     (table,) = tables_of(tmp_path)
-    assert [(item.rank, item.entry.model) for item in table.standings] == [
+    assert [(standing.rank, standing.entry.model) for standing in table.standings] == [
         (1, "top"),
         (2, "a"),
         (2, "b"),
@@ -76,7 +76,7 @@ def test_scores_have_intervals_and_insignificant_differences_to_the_best_are_tie
         save(tmp_path / model, model, tasks=tasks, values=of)
     (table,) = tables_of(tmp_path)
     top, near, far, oracle = table.standings
-    assert [(item.rank, item.entry.model) for item in table.standings] == [
+    assert [(standing.rank, standing.entry.model) for standing in table.standings] == [
         (1, "top"),
         (2, "near"),
         (3, "far"),
@@ -106,7 +106,7 @@ def test_p_is_corrected_for_all_pairs_of_models(tmp_path: Path) -> None:
 
             save(folder / model, model, tasks=tasks, values=of)
         (table,) = tables_of(folder)
-        return float(next(item.p for item in table.standings if item.entry.model == models[-1]) or 0.0)
+        return float(next(standing.p for standing in table.standings if standing.entry.model == models[-1]) or 0.0)
 
     assert p_of("top", "a", "b", "c", "d") == pytest.approx(10 * p_of("top", "d"))
 
@@ -115,7 +115,7 @@ def test_below_ten_conversations_no_score_is_marked_as_best(tmp_path: Path) -> N
     for number, n in enumerate((9, 10)):
         folder = tmp_path / str(n)
         for model, value in {"top": 0.9, "low": 0.5}.items():
-            tasks = tuple((f"c{place}", 1) for place in range(n))
+            tasks = tuple((f"c{index}", 1) for index in range(n))
             save(folder / model, model, tasks=tasks, values=lambda _, value=value: {"rb_alg": value})
         page = page_of(folder)
         assert page.count("best in this column") == number
@@ -134,7 +134,7 @@ def test_a_best_mean_by_unscored_hard_tasks_is_marked(tmp_path: Path) -> None:
 
         save(tmp_path / model, model, tasks=tasks, values=of)
     (table,) = tables_of(tmp_path)
-    assert [(item.entry.model, item.is_best, item.is_ahead) for item in table.standings] == [
+    assert [(standing.entry.model, standing.is_best, standing.is_ahead) for standing in table.standings] == [
         ("choosy", True, False),
         ("honest", False, True),
     ]
@@ -144,18 +144,18 @@ def test_a_best_mean_by_unscored_hard_tasks_is_marked(tmp_path: Path) -> None:
 def test_better_or_cheaper_systems_are_on_the_front(tmp_path: Path) -> None:
     tasks = tuple((f"c{number}", 1) for number in range(12))
     taken = {"good": (0.9, 10.0), "cheap": (0.5, 1.0), "bad": (0.4, 12.0), "uncounted": (0.3, None)}
-    for place, (model, (quality, seconds)) in enumerate(taken.items()):
+    for index, (model, (quality, seconds)) in enumerate(taken.items()):
 
         def of(
-            task_id: str, place: int = place, quality: float = quality, seconds: float | None = seconds
+            task_id: str, index: int = index, quality: float = quality, seconds: float | None = seconds
         ) -> dict[str, float | None]:
-            noise = (place + 1) * int(task_id[1:].partition("<")[0]) / 1000
+            noise = (index + 1) * int(task_id[1:].partition("<")[0]) / 1000
             counted = {} if seconds is None else {"seconds": seconds + noise}
             return {"rb_alg": quality - noise, "rouge_l": 0.5, **counted}
 
         save(tmp_path / model, model, tasks=tasks, values=of)
     (table,) = tables_of(tmp_path)
-    assert {item.entry.model: item.front for item in table.standings} == {
+    assert {standing.entry.model: standing.front for standing in table.standings} == {
         "good": "on it",
         "cheap": "on it",
         "bad": "beaten by good, cheap",
@@ -182,7 +182,7 @@ def test_implausible_answers_are_reported_below_the_name(tmp_path: Path) -> None
 
 
 def test_the_better_of_two_scores_is_marked_and_equal_scores_are_not(tmp_path: Path) -> None:
-    tasks = tuple((f"c{place}", 1) for place in range(10))
+    tasks = tuple((f"c{number}", 1) for number in range(10))
     for model, value in {"a": 0.5, "b": 0.25}.items():
         save(tmp_path / model, model, tasks=tasks, values=lambda _, value=value: {"rb_alg": value, "rouge_l": 0.75})
     (table,) = tables_of(tmp_path)
@@ -195,7 +195,7 @@ def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path)
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value, "empty": value})
     (table,) = tables_of(tmp_path)
     assert [metric.name for metric in table.metrics] == ["empty", "idk_yes"]
-    assert [item.entry.model for item in table.standings] == ["never", "often"]
+    assert [standing.entry.model for standing in table.standings] == ["never", "often"]
     assert 'aria-sort="ascending"' in page_of(tmp_path)
 
 
@@ -203,7 +203,7 @@ def test_a_metric_without_a_better_direction_does_not_rank(tmp_path: Path) -> No
     for model, value in {"often": 0.75, "never": 0.0}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value})
     (table,) = tables_of(tmp_path)
-    assert [(item.rank, item.entry.model) for item in table.standings] == [(None, "never"), (None, "often")]
+    assert [(standing.rank, standing.entry.model) for standing in table.standings] == [(None, "never"), (None, "often")]
     assert not table.best
     text = page_of(tmp_path)
     assert ' aria-sort="' not in text
@@ -239,7 +239,7 @@ def test_a_metric_without_values_does_not_rank(tmp_path: Path) -> None:
         save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": None, "ans_acc": value})
     (table,) = tables_of(tmp_path)
     assert [metric.name for metric in table.metrics] == ["ans_acc", "rb_alg"]
-    assert [item.entry.model for item in table.standings] == ["b", "a"]
+    assert [standing.entry.model for standing in table.standings] == ["b", "a"]
 
 
 def test_only_comparable_evaluations_share_a_table(tmp_path: Path) -> None:

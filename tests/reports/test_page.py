@@ -115,7 +115,7 @@ def test_without_an_encoder_only_its_metric_is_unscored(tmp_path: Path) -> None:
     book, *_ = blocks = blocks_of(tmp_path / "page.html")
     unscored = 1 << FAILURES.index(UNSCORED)
     assert [bits & unscored for bits in blocks[book["parts"][0]["scores"]]["failures"]] == [0, 0, 0, unscored]
-    meanings = {item["name"]: item["meaning"] for item in book["failures"]}
+    meanings = {failure["name"]: failure["meaning"] for failure in book["failures"]}
     assert meanings[UNSCORED] == "ans_acc has no value; the table of metrics shows the reason"
 
 
@@ -172,7 +172,7 @@ def test_losses_use_the_first_requested_metric_with_values_and_the_page_names_it
     page = tmp_path / "page.html"
     write_page(read_evaluations([of_metrics(tmp_path)]), [], page, metrics=metrics)
     book, *_ = blocks = blocks_of(page)
-    meanings = {item["name"]: item["meaning"] for item in book["failures"]}
+    meanings = {failure["name"]: failure["meaning"] for failure in book["failures"]}
     assert meanings[NOT_USED].endswith(f"and {metric} is worse than in setting reference")
     assert (f"<dd>{meanings[NOT_USED]}</dd>" in page.read_text(encoding="utf-8")) is is_not_used
     (full_rag,) = (part for part in book["parts"] if part["setting"] == "full_rag")
@@ -187,7 +187,7 @@ def test_losses_of_several_metrics_are_named_by_part(tmp_path: Path) -> None:
     save(tmp_path / "a", values=always({"rb_alg": 0.5}))
     save(tmp_path / "b", values=always({"rb_alg": None, "rouge_l": 0.5}), change=without_encoder)
     write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
-    meanings = {item["name"]: item["meaning"] for item in blocks_of(tmp_path / "page.html")[0]["failures"]}
+    meanings = {failure["name"]: failure["meaning"] for failure in blocks_of(tmp_path / "page.html")[0]["failures"]}
     assert "and rb_alg (encoder minilm) or rouge_l (encoder none) is worse" in meanings[NOT_USED]
 
 
@@ -292,14 +292,14 @@ def test_every_text_and_score_is_in_the_blocks(page: Path) -> None:
     ]
     low = book["parts"][3]
     scores = blocks[low["scores"]]
-    tasks = [blocks[book["benchmarks"]["mtrag"]["tasks"]][place] for place in scores["task"]]
+    tasks = [blocks[book["benchmarks"]["mtrag"]["tasks"]][number] for number in scores["task"]]
     assert [task[0] for task in tasks] == [f"{conversation}<::>{turn}" for conversation, turn in TURNS]
     assert scores["answer"][0] == "answer to a 1"
     assert scores["values"] == {"rb_alg": [0.3] * 12, "rouge_l": [None] * 12}
-    assert scores["unscored"] == {"rouge_l": {str(place): "why not" for place in range(12)}}
+    assert scores["unscored"] == {"rouge_l": {str(number): "why not" for number in range(12)}}
     names = [failure["name"] for failure in book["failures"]]
-    found = [[name for bit, name in enumerate(names) if bits >> bit & 1] for bits in scores["failures"][:4]]
-    assert found == [[NOT_USED], [REFUSED], [ANSWERED], [MISSED]]  # rouge_l has no value, and does not lead
+    result = [[name for bit, name in enumerate(names) if bits >> bit & 1] for bits in scores["failures"][:4]]
+    assert result == [[NOT_USED], [REFUSED], [ANSWERED], [MISSED]]  # rouge_l has no value, and does not lead
     assert [len(own) for own in blocks[low["verdicts"]]] == [0] * 4 + [2] * 4 + [0] * 4
     assert blocks[low["verdicts"]][4][1] == [
         "rb_llm", "flaky", "unparsable", None, None, "no rating", ["hm", "Rating 1: 7"], 2,
@@ -309,7 +309,7 @@ def test_every_text_and_score_is_in_the_blocks(page: Path) -> None:
 def test_tasks_passages_and_histories_are_stored_once(page: Path) -> None:
     book, *_ = blocks = blocks_of(page)
     text_store = book["benchmarks"]["mtrag"]
-    texts = {domain: blocks[place] for domain, place in text_store["texts"].items()}
+    texts = {domain: blocks[number] for domain, number in text_store["texts"].items()}
     # `vary` changes only the passages of turn 4 and the domain of b. Two models and settings share everything else.
     assert len(blocks[text_store["tasks"]]) == 12
     assert {domain: len(own["passages"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}
@@ -395,15 +395,15 @@ def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -
 
 def test_a_large_page_is_an_index_with_files_of_the_same_blocks(tmp_path: Path) -> None:
     results = known_results(tmp_path / "results")
-    whole, index = write(results, tmp_path / "whole.html"), write(results, tmp_path / "index.html", most_bytes=0)
-    assert not files_folder(whole).exists()
+    complete, index = write(results, tmp_path / "whole.html"), write(results, tmp_path / "index.html", most_bytes=0)
+    assert not files_folder(complete).exists()
     files = {file.name: file.read_text() for file in files_folder(index).iterdir()}
-    found = sorted(
+    result = sorted(
         re.fullmatch(r'ragtasksBlock\((\d+),"([A-Za-z0-9+/=]*)"\)', text).groups() for text in files.values()
     )
-    packed = re.findall(r'id="block-(\d+)">([^<]*)<', whole.read_text("utf-8"))
-    assert found == sorted(packed[1:])
-    assert blocks_of(index) == blocks_of(whole)[:1]
+    packed = re.findall(r'id="block-(\d+)">([^<]*)<', complete.read_text("utf-8"))
+    assert result == sorted(packed[1:])
+    assert blocks_of(index) == blocks_of(complete)[:1]
     prefixes = {name.partition("-")[0] for name in files}
     assert f'data-files="index_files/{prefixes.pop()}-"' in index.read_text("utf-8")
     assert not prefixes

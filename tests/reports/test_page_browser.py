@@ -212,8 +212,8 @@ def test_axe_finds_nothing_serious(
     found = tab.driver.execute_async_script(
         "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"
     )
-    serious = [item for item in found if item["impact"] in {"serious", "critical"}]
-    assert [(item["id"], item["nodes"][0]["html"][:200]) for item in serious] == []
+    serious = [violation for violation in found if violation["impact"] in {"serious", "critical"}]
+    assert [(violation["id"], violation["nodes"][0]["html"][:200]) for violation in serious] == []
 
 
 def test_views_follow_the_links(tab: Tab, page: Path) -> None:

@@ -171,8 +171,8 @@ def test_parts_of_a_picture_do_not_overlap_or_leave_it(tmp_path: Path, drawn: li
     assert len(canvas.get_axes()) == 3
     parts = [axes.get_tightbbox(renderer) for axes in canvas.get_axes()]
     parts += [canvas.legends[0].get_window_extent(renderer), canvas.texts[0].get_window_extent(renderer)]
-    for one, other in itertools.combinations(parts, 2):
-        assert not one.overlaps(other)
+    for first, second in itertools.combinations(parts, 2):
+        assert not first.overlaps(second)
     assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
 
 
@@ -189,7 +189,7 @@ def test_labels_of_an_axis_never_overlap(tmp_path: Path, drawn: list[Canvas]) ->
         for axes in canvas.get_axes():
             boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels()]
             assert len(boxes) == len(axes.get_xticks()) > 0
-            assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+            assert all(first.x1 < second.x0 for first, second in itertools.pairwise(boxes))
 
 
 def test_drawing_loads_no_window_system(tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def test_a_wrong_number_of_samples_is_reported(folder: Path, n_lines: int) -> No
     rows = path.read_text(encoding="utf-8").splitlines()
     more = rows[0].replace(json.loads(rows[0])["doc"]["task_id"], "another<::>1")
     path.write_text("\n".join([*rows, more][:n_lines]), encoding="utf-8")
-    said = f"{path}\n  expected: {LIMIT} lines according to its results file\n  found: {n_lines}\n"
-    assert said in message_of(folder)
+    reported = f"{path}\n  expected: {LIMIT} lines according to its results file\n  found: {n_lines}\n"
+    assert reported in message_of(folder)
 
 
 @pytest.mark.parametrize(
@@ -433,16 +433,16 @@ def test_one_broken_file_does_not_stop_a_folder_and_is_named(tmp_path: Path) -> 
     save(tmp_path / "whole", "whole")
     broken = save(tmp_path / "broken", "broken")
     broken.write_text("{", encoding="utf-8")
-    said: list[str] = []
-    assert [item.model for item in read_evaluations([tmp_path], left_out=said.append)] == ["whole"]
-    assert len(said) == 1
-    assert str(broken) in said[0]
-    assert "\n" not in said[0]
+    reported: list[str] = []
+    assert [item.model for item in read_evaluations([tmp_path], left_out=reported.append)] == ["whole"]
+    assert len(reported) == 1
+    assert str(broken) in reported[0]
+    assert "\n" not in reported[0]
     # A named file raises an error, and so does a folder without any readable file.
     for path in (broken, tmp_path / "broken"):
         with pytest.raises(BenchmarkFileError):
-            read_evaluations([path], left_out=said.append)
-    assert len(said) == 1
+            read_evaluations([path], left_out=reported.append)
+    assert len(reported) == 1
 
 
 def test_the_answers_are_next_to_their_rows(evaluations: Path) -> None:

@@ -22,9 +22,9 @@ QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."
 
 def read(*rows: object) -> OwnRows:
     problems: list[str] = []
-    found = own_rows(enumerate(rows, start=1), lambda *problem: problems.append(str(problem)))
+    result = own_rows(enumerate(rows, start=1), lambda *problem: problems.append(str(problem)))
     assert not problems
-    return found
+    return result
 
 
 def problems_of(*rows: object) -> list[tuple[int, str, Any, str]]:
@@ -67,7 +67,10 @@ def test_rows_of_ragas_and_deepeval_give_the_same_answers(names: tuple[str, ...]
     (task,) = rows.benchmark.tasks
     given = rows.answers["row-1"]
     assert (task.question, given.text, task.target) == (QUESTION, ANSWER, "21 days")
-    assert [(item.passage_id, item.text) for item in given.passages or ()] == [("context-1", "one"), ("p", "two")]
+    assert [(passage.passage_id, passage.text) for passage in given.passages or ()] == [
+        ("context-1", "one"),
+        ("p", "two"),
+    ]
     assert set(names) <= {key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name)}
 
 
@@ -113,7 +116,7 @@ def test_missing_values_of_data_frames_are_missing() -> None:
     first, second = rows.benchmark.tasks
     assert (first.task_id, first.target, second.task_id) == ("row-1", "", "5")
     assert rows.answers["5"].usage == {"seconds": 1.5}
-    assert [item.text for item in rows.answers["row-1"].passages or ()] == ["c"]
+    assert [passage.text for passage in rows.answers["row-1"].passages or ()] == ["c"]
 
 
 def test_the_revision_changes_with_questions_and_references_only() -> None:
@@ -210,7 +213,7 @@ def test_an_answer_has_the_contexts_of_its_row() -> None:
         {"question": "q", "answer": "a", "contexts": []},
         {"question": "q", "answer": "a"},
     )
-    assert {name: [item.text for item in found] for name, found in rows.contexts.passages.items()} == {
+    assert {name: [passage.text for passage in found] for name, found in rows.contexts.passages.items()} == {
         "row-1": ["c"],
         "row-2": [],
         "row-3": [],
@@ -256,9 +259,9 @@ def test_usage_and_domain_stay_with_the_task() -> None:
     rows = read({"question": "q", "answer": "a", "contexts": [], **given})
     (task,) = rows.benchmark.tasks
     assert {**rows.answers[task.task_id].usage, "domain": task.domain} == given
-    ((_, text, found, _),) = problems_of({"question": "q", "answer": "a", "domain": "x" * 65})
+    ((_, text, result, _),) = problems_of({"question": "q", "answer": "a", "domain": "x" * 65})
     assert text.startswith("`domain`")
-    assert found == "x" * 65
+    assert result == "x" * 65
 
 
 @pytest.mark.parametrize(("row_id", "named"), [(7, "7"), (0, "0"), ("seven", "seven"), ("", "row-1")])
@@ -288,13 +291,13 @@ def test_a_null_value_does_not_count_next_to_a_synonymous_key() -> None:
     ("roles", "turn"), [(("user", "assistant", "user"), 2), (("human", "AI", "HUMAN", "ai", "User"), 3)]
 )
 def test_a_conversation_counts_its_questions_under_any_name_of_the_user(roles: tuple[str, ...], turn: int) -> None:
-    messages = [{"role": role, "content": str(place)} for place, role in enumerate(roles)]
+    messages = [{"role": role, "content": str(number)} for number, role in enumerate(roles)]
     (task,) = read({"messages": messages, "answer": "a"}).benchmark.tasks
     assert task.turn == turn
     assert [message.role for message in task.messages] == [
         (Role.USER, Role.ASSISTANT)[n % 2] for n in range(len(roles))
     ]
-    assert [message.text for message in task.messages] == [str(place) for place in range(len(roles))]
+    assert [message.text for message in task.messages] == [str(number) for number in range(len(roles))]
 
 
 def test_tool_and_developer_messages_are_ignored_and_unknown_roles_are_errors() -> None:

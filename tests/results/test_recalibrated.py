@@ -27,8 +27,8 @@ def anchors(time: str, drift: float, rubric: str = "rb_llm", seed: int = 0) -> d
     truth = np.random.default_rng(5).uniform(0.3, 0.9, 40)
     noise = np.random.default_rng(seed).normal(0, NOISE, 40)
     values = np.clip(truth + drift + noise, 0, 1).tolist()
-    found = AnchorVerdicts("j", "set", time, {rubric: "w"}, tuple(range(40)), {rubric: tuple(values)})
-    return {**found.json_values, "baseline": None}
+    result = AnchorVerdicts("j", "set", time, {rubric: "w"}, tuple(range(40)), {rubric: tuple(values)})
+    return {**result.json_values, "baseline": None}
 
 
 def judged(model: str, drift: float, better: float = 0.0, **anchored: Any) -> Evaluation:
@@ -47,7 +47,7 @@ def judged(model: str, drift: float, better: float = 0.0, **anchored: Any) -> Ev
 
 
 def by_task(found: Evaluation) -> Mapping[str, ScoredAnswer]:
-    return {item.task.task_id: item for item in found.rows}
+    return {answer.task.task_id: answer for answer in found.rows}
 
 
 def test_verdicts_are_mapped_and_scores_of_refusals_stay() -> None:

@@ -29,9 +29,9 @@ TEXTS = ["Books are lent for three weeks.", 'A loan, as "they" say, can\'t be re
 
 def read(row: dict[str, Any], keys: str = "") -> OwnRows:
     problems: list[str] = []
-    found = own_rows([(1, row)], lambda *problem: problems.append(str(problem)), named_keys(keys) if keys else {})
+    result = own_rows([(1, row)], lambda *problem: problems.append(str(problem)), named_keys(keys) if keys else {})
     assert not problems
-    return found
+    return result
 
 
 def texts_of(rows: OwnRows) -> list[str]:

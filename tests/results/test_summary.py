@@ -35,13 +35,13 @@ def rows_of(scores: list[tuple[str, float | None, bool]]) -> list[ScoredAnswer]:
 @given(SCORES, st.integers(0, 12))
 def test_summaries_of_parts_are_the_summary_of_all(scores: list[tuple[str, float | None, bool]], cut: int) -> None:
     rows = rows_of(scores)
-    whole = summaries_of(rows)
+    complete = summaries_of(rows)
     parts = [summary for part in (rows[:cut], rows[cut:]) for summary in summaries_of(part).values()]
     joined = merged_summaries(parts)
     assert {name: (found.setting, found.n, found.tasks) for name, found in joined.items()} == {
-        name: (found.setting, found.n, found.tasks) for name, found in whole.items()
+        name: (found.setting, found.n, found.tasks) for name, found in complete.items()
     }
-    for setting, summary in whole.items():
+    for setting, summary in complete.items():
         assert joined[setting].metrics.keys() == summary.metrics.keys()
         for name, metric in summary.metrics.items():
             other = joined[setting].metrics[name]

@@ -53,11 +53,11 @@ def openinference(tracer: Any, session: str, turns: list[tuple[str, str, list[st
         with using_session(session), tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
             chain.set_input(question)
             with tracer.start_as_current_span("retrieve", openinference_span_kind="retriever") as retriever:
-                for place, text in enumerate(texts):
-                    prefix = f"{SpanAttributes.RETRIEVAL_DOCUMENTS}.{place}."
-                    retriever.set_attribute(prefix + DocumentAttributes.DOCUMENT_ID, f"doc-{place}")
+                for number, text in enumerate(texts):
+                    prefix = f"{SpanAttributes.RETRIEVAL_DOCUMENTS}.{number}."
+                    retriever.set_attribute(prefix + DocumentAttributes.DOCUMENT_ID, f"doc-{number}")
                     retriever.set_attribute(prefix + DocumentAttributes.DOCUMENT_CONTENT, text)
-                    retriever.set_attribute(prefix + DocumentAttributes.DOCUMENT_SCORE, 1.0 / (place + 1))
+                    retriever.set_attribute(prefix + DocumentAttributes.DOCUMENT_SCORE, 1.0 / (number + 1))
             with tracer.start_as_current_span("model", openinference_span_kind="llm") as model:
                 model.set_attribute(SpanAttributes.LLM_TOKEN_COUNT_PROMPT, 100)
                 model.set_attribute(SpanAttributes.LLM_TOKEN_COUNT_COMPLETION, 10)
@@ -99,12 +99,12 @@ def test_each_retriever_call_with_a_query_is_a_search(write: Callable[[Any], Pat
                         "gen_ai.retrieval.documents", json.dumps([{"content": one} for one in texts])
                     )
             agent.set_output("Three weeks.")
-    said, unsaid = read_traces(file).rows
-    assert said["searches"] == [
+    reported, unsaid = read_traces(file).rows
+    assert reported["searches"] == [
         {"query": query, "passages": [{"text": one} for one in found[query]]} for query in found
     ]
     assert "searches" not in unsaid
-    assert said["contexts"] == unsaid["contexts"] == [{"text": "Books are lent for three weeks."}]
+    assert reported["contexts"] == unsaid["contexts"] == [{"text": "Books are lent for three weeks."}]
 
 
 def test_spans_of_the_genai_conventions_are_rows(write: Callable[[Any], Path]) -> None:
@@ -112,10 +112,10 @@ def test_spans_of_the_genai_conventions_are_rows(write: Callable[[Any], Path]) -
     file = write(provider)
     tracer = provider.get_tracer("test")
     asked = [{"role": "user", "parts": [{"type": "text", "content": TURNS[0][0]}]}]
-    said = [{"role": "assistant", "parts": [{"type": "text", "content": TURNS[0][1]}], "finish_reason": "stop"}]
+    reported = [{"role": "assistant", "parts": [{"type": "text", "content": TURNS[0][1]}], "finish_reason": "stop"}]
     documents = [{"id": "d1", "score": 0.9, "content": TURNS[0][2][0]}, {"id": "d2", "score": 0.1}]
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "c-7"}
-    messages = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(said)}
+    messages = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(reported)}
     with tracer.start_as_current_span("invoke_agent", attributes={**agent, **messages}):
         retrieval = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps(documents)}
         with tracer.start_as_current_span("retrieval", attributes=retrieval):
@@ -153,7 +153,7 @@ def test_langfuse_attributes_are_read(write: Callable[[Any], Path]) -> None:
             pass
     (row,) = read_traces(file).rows
     assert (row["question"], row["answer"], row["conversation_id"]) == (*TURNS[0][:2], "s")
-    assert [item["text"] for item in row["contexts"]] == TURNS[0][2]
+    assert [passage["text"] for passage in row["contexts"]] == TURNS[0][2]
     assert (row["input_tokens"], row["output_tokens"]) == (30, 4)
 
 
@@ -164,11 +164,11 @@ def test_the_rerankers_passages_are_the_contexts(write: Callable[[Any], Path]) -
     with tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
         chain.set_input("q")
         with tracer.start_as_current_span("retrieve", openinference_span_kind="retriever") as span:
-            for place in range(12):
-                span.set_attribute(f"retrieval.documents.{place}.document.content", f"text {place}")
+            for number in range(12):
+                span.set_attribute(f"retrieval.documents.{number}.document.content", f"text {number}")
         with tracer.start_as_current_span("rerank", openinference_span_kind="reranker") as span:
-            for place, text in enumerate(("text 11", "text 2")):
-                span.set_attribute(f"{RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS}.{place}.document.content", text)
+            for number, text in enumerate(("text 11", "text 2")):
+                span.set_attribute(f"{RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS}.{number}.document.content", text)
         chain.set_output("a")
     (row,) = read_traces(file).rows
     assert row["contexts"] == [{"text": "text 11"}, {"text": "text 2"}]
@@ -183,8 +183,8 @@ def test_a_question_from_a_model_call_alone_is_noted(write: Callable[[Any], Path
         tracer.start_as_current_span("rag", openinference_span_kind="chain"),
         tracer.start_as_current_span("model", openinference_span_kind="llm") as span,
     ):
-        for side, place, role, text in roles:
-            prefix = f"llm.{side}_messages.{place}."
+        for side, number, role, text in roles:
+            prefix = f"llm.{side}_messages.{number}."
             span.set_attribute(prefix + MessageAttributes.MESSAGE_ROLE, role)
             span.set_attribute(prefix + MessageAttributes.MESSAGE_CONTENT, text)
     found = read_traces(file)
@@ -231,10 +231,10 @@ def read(tmp_path: Path, *rows: object) -> Traces:
 
 
 def test_columns_of_a_data_frame_of_phoenix_are_read(tmp_path: Path) -> None:
-    place = {"context.trace_id": "t", "start_time": "2026-01-01T10:00:00Z", "end_time": "2026-01-01T10:00:01.5Z"}
-    root = {**place, "context.span_id": "a", "parent_id": None, "span_kind": "CHAIN"}
+    number = {"context.trace_id": "t", "start_time": "2026-01-01T10:00:00Z", "end_time": "2026-01-01T10:00:01.5Z"}
+    root = {**number, "context.span_id": "a", "parent_id": None, "span_kind": "CHAIN"}
     documents = [{"document.content": "x", "document.id": "7", "document.score": 0.5}]
-    retriever = {**place, "context.span_id": "b", "parent_id": "a", "attributes.retrieval.documents": documents}
+    retriever = {**number, "context.span_id": "b", "parent_id": "a", "attributes.retrieval.documents": documents}
     (row,) = read(
         tmp_path,
         {**root, "attributes.input.value": "q", "attributes.output.value": "a"},
@@ -257,9 +257,9 @@ def test_a_search_without_results_differs_from_missing_documents(tmp_path: Path)
 
 
 def test_documents_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    numbered = {f"retrieval.documents.{place}.document.content": f"text {place}" for place in (10, 2, 0)}
+    numbered = {f"retrieval.documents.{number}.document.content": f"text {number}" for number in (10, 2, 0)}
     (row,) = read(tmp_path, SPAN, span(own="r", parent="s", **numbered)).rows
-    assert [item["text"] for item in row["contexts"]] == ["text 0", "text 2", "text 10"]
+    assert [passage["text"] for passage in row["contexts"]] == ["text 0", "text 2", "text 10"]
 
 
 def test_different_texts_of_pipeline_parts_give_no_question(tmp_path: Path) -> None:
@@ -282,9 +282,9 @@ def test_tokens_are_unknown_if_any_call_has_no_count(tmp_path: Path) -> None:
 
 
 def test_bad_lines_are_counted_and_named(tmp_path: Path) -> None:
-    found = read(tmp_path, SPAN, "{", [], {"attributes": {}}, {"context": {"trace_id": 5, "span_id": "x"}}, "")
-    assert len(found.rows) == 1
-    (note,) = found.notes
+    result = read(tmp_path, SPAN, "{", [], {"attributes": {}}, {"context": {"trace_id": 5, "span_id": "x"}}, "")
+    assert len(result.rows) == 1
+    (note,) = result.notes
     assert note.startswith("4 spans or lines are unreadable: line 2: expected one JSON object, found")
     assert note.endswith("and 1 more")
 
@@ -327,10 +327,10 @@ USED = {
 
 
 def test_a_trace_of_langfuse_as_json_is_a_row(tmp_path: Path) -> None:
-    whole = {**LANGFUSE, "observations": OBSERVATIONS}
-    assert is_span(whole)
+    complete = {**LANGFUSE, "observations": OBSERVATIONS}
+    assert is_span(complete)
     asked = {"id": "t1", "question": "When?", "answer": "At nine.", "conversation_id": "s1", "seconds": 3.0}
-    assert read(tmp_path, json.dumps(whole, indent=1)).rows == ({**asked, **USED},)
+    assert read(tmp_path, json.dumps(complete, indent=1)).rows == ({**asked, **USED},)
     # A list of traces names observations by id.
     (row,) = read(tmp_path, json.dumps({"data": [{**LANGFUSE, "observations": ["o1", "o2"]}], "meta": {}})).rows
     assert row == asked
@@ -434,8 +434,8 @@ def test_the_duration_of_an_answer_is_that_of_its_outermost_span(
 def test_spans_of_otlp_are_timed_in_nanoseconds(tmp_path: Path, start: object, end: object) -> None:
     values = [{"key": key, "value": {"stringValue": "x"}} for key in ("input.value", "output.value")]
     one = {"traceId": "0xt", "spanId": "0xs", "startTimeUnixNano": start, "endTimeUnixNano": end, "attributes": values}
-    found = read(tmp_path, {"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]})
-    assert found.rows == ({"id": "t", "question": "x", "answer": "x", "seconds": 2.5},)
+    result = read(tmp_path, {"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]})
+    assert result.rows == ({"id": "t", "question": "x", "answer": "x", "seconds": 2.5},)
 
 
 def test_a_span_whose_parent_is_missing_is_outermost(tmp_path: Path) -> None:
@@ -496,12 +496,12 @@ def test_a_question_is_found_in_every_usual_form(tmp_path: Path, value: object, 
 
 
 def test_the_trace_has_precedence_over_its_parts(tmp_path: Path) -> None:
-    whole = {"langfuse.trace.input": "trace?", "langfuse.observation.input": "observation?"}
-    assert question_in(tmp_path, "value?", **whole) == "trace?"
+    complete = {"langfuse.trace.input": "trace?", "langfuse.observation.input": "observation?"}
+    assert question_in(tmp_path, "value?", **complete) == "trace?"
     model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "input.value": "model?"})
-    found = read(tmp_path, asked_and_answered("t", "value?"), model)
-    assert found.rows[0]["question"] == "value?"
-    assert found.notes == ()
+    result = read(tmp_path, asked_and_answered("t", "value?"), model)
+    assert result.rows[0]["question"] == "value?"
+    assert result.notes == ()
 
 
 def test_of_several_calls_of_a_model_the_last_one_answers(tmp_path: Path) -> None:
@@ -706,17 +706,17 @@ def test_messages_of_langchain_are_read_and_a_grader_is_not(write: Callable[[Any
     ],
 )
 def test_a_reply_of_a_model_is_an_answer_in_every_form(tmp_path: Path, output: dict[str, Any]) -> None:
-    found = read(tmp_path, span(**{"input.value": "q", "output.value": json.dumps(output)}))
-    assert found.rows[0]["answer"] == AI["content"]
+    result = read(tmp_path, span(**{"input.value": "q", "output.value": json.dumps(output)}))
+    assert result.rows[0]["answer"] == AI["content"]
 
 
 def test_an_answer_from_a_model_call_alone_is_noted(tmp_path: Path) -> None:
     old = [HUMAN, AI, {**HUMAN, "content": "And when?"}]  # the last question has no answer
     root = span(**{"input.value": "And when?", "output.value": json.dumps({"messages": old})})
     model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "output.value": "In May."})
-    found = read(tmp_path, root, model)
-    assert found.rows[0]["answer"] == "In May."
-    assert found.notes == (
+    result = read(tmp_path, root, model)
+    assert result.rows[0]["answer"] == "In May."
+    assert result.notes == (
         "1 answers come from the last model reply, which may be a grader's, as the root span has none: t",
     )
 
@@ -732,7 +732,7 @@ def test_each_root_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> Non
     found = read_traces(file)
     assert [(row["question"], row["answer"]) for row in found.rows] == [turn[:2] for turn in TURNS]
     assert [row["id"] for row in found.rows] == [f"{trace}-1", f"{trace}-2"]
-    assert [[item["text"] for item in row["contexts"]] for row in found.rows] == [turn[2] for turn in TURNS]
+    assert [[passage["text"] for passage in row["contexts"]] for row in found.rows] == [turn[2] for turn in TURNS]
     assert [row["input_tokens"] for row in found.rows] == [100, 100]
     assert not found.notes
 
@@ -761,13 +761,13 @@ def test_two_spans_of_one_id_are_both_read_and_a_repeated_line_once(tmp_path: Pa
 def test_a_search_without_results_is_empty(tmp_path: Path) -> None:
     kind = {"openinference.span.kind": "RETRIEVER", "input.value": "old maps"}
     empty = span(own="r", parent="s", **kind)
-    found = read(tmp_path, SPAN, empty)
-    assert (found.rows[0]["searches"], found.rows[0]["contexts"]) == ([{"query": "old maps", "passages": []}], [])
-    assert found.notes == ("1 searches without documents and output count as empty: t",)
+    result = read(tmp_path, SPAN, empty)
+    assert (result.rows[0]["searches"], result.rows[0]["contexts"]) == ([{"query": "old maps", "passages": []}], [])
+    assert result.notes == ("1 searches without documents and output count as empty: t",)
     for output in ("[]", '{"documents": []}'):
-        found = read(tmp_path, SPAN, {**empty, "attributes": {**kind, "output.value": output}})
-        assert found.rows[0]["searches"] == [{"query": "old maps", "passages": []}]
-        assert not found.notes
+        result = read(tmp_path, SPAN, {**empty, "attributes": {**kind, "output.value": output}})
+        assert result.rows[0]["searches"] == [{"query": "old maps", "passages": []}]
+        assert not result.notes
     hidden = read(tmp_path, SPAN, {**empty, "attributes": {**kind, "output.value": "__REDACTED__"}})
     assert not {"searches", "contexts"} & hidden.rows[0].keys()
     inner = {**retrieved("i", {"content": "x"}, **kind), "parent_id": "r"}
@@ -780,18 +780,18 @@ def test_a_search_without_results_is_empty(tmp_path: Path) -> None:
 def test_cycles_of_parents_end(tmp_path: Path) -> None:
     kind = {"openinference.span.kind": "LLM", "llm.token_count.prompt": 1}
     circle = [span(own=str(n), parent=str((n + 1) % 5), **kind) for n in range(5)]
-    found = read(tmp_path, SPAN, *circle, span(own="x", parent="2", **kind))
-    assert (found.rows[0]["question"], found.rows[0]["input_tokens"]) == ("q", 1)
+    result = read(tmp_path, SPAN, *circle, span(own="x", parent="2", **kind))
+    assert (result.rows[0]["question"], result.rows[0]["input_tokens"]) == ("q", 1)
 
 
 @pytest.mark.parametrize("is_deep", [True, False], ids=["deep", "flat"])
 def test_twice_the_spans_take_twice_the_steps(tmp_path: Path, is_deep: bool) -> None:
     def steps(n: int) -> int:
         spans = [SPAN]
-        for place in range(n):
-            parent = f"c{place - 1}" if is_deep and place else "s"
-            spans.append(span(own=f"c{place}", parent=parent, **{"openinference.span.kind": "CHAIN"}))
-            spans.append(span(own=f"m{place}", parent=f"c{place}", **{"openinference.span.kind": "LLM"}))
+        for number in range(n):
+            parent = f"c{number - 1}" if is_deep and number else "s"
+            spans.append(span(own=f"c{number}", parent=parent, **{"openinference.span.kind": "CHAIN"}))
+            spans.append(span(own=f"m{number}", parent=f"c{number}", **{"openinference.span.kind": "LLM"}))
         file = lines(tmp_path / "spans.jsonl", *reversed(spans))
         taken, before = 0, sys.gettrace()
 

@@ -53,7 +53,7 @@ def test_a_rule_has_every_task_once() -> None:
     first = evaluation([row(1, 0.5), row(2, 0.5)], "a")
     second = evaluation([row(2, 0.5), row(2, 0.5, setting="full_rag"), row(3, 0.5)], "b")
     made = rule(ALWAYS, first, second)
-    assert sorted((item.setting, item.task.turn) for item in made.rows) == [
+    assert sorted((answer.setting, answer.task.turn) for answer in made.rows) == [
         ("full_rag", 2),
         ("reference", 1),
         ("reference", 2),
@@ -80,7 +80,7 @@ def test_rules_prefer_the_passages_of_the_benchmark_to_those_of_another_run() ->
     official = with_run("official", row(1, None, values=VALUES, n_passages=2))
     other = with_run("bm25.rewrite", row(1, None, values=VALUES, n_passages=5))
     for given in ((official, other), (other, official)):
-        assert [len(item.response.passages) for item in rule(ON_EMPTY, *given).rows] == [2]
+        assert [len(answer.response.passages) for answer in rule(ON_EMPTY, *given).rows] == [2]
 
 
 def test_baselines_are_last_and_a_run_replaces_its_rule() -> None:
@@ -98,7 +98,7 @@ def test_a_baseline_on_a_stored_run_replaces_its_rule() -> None:
 def test_a_rule_is_in_every_setting_without_its_run() -> None:
     other = evaluation([row(1, 0.5), row(1, 0.5, setting="full_rag")], "a")
     ran = evaluation([row(1, 0.5)], "ragtasks-refuse")
-    assert [item.setting for item in rule(ALWAYS, other, ran).rows] == ["full_rag"]
+    assert [answer.setting for answer in rule(ALWAYS, other, ran).rows] == ["full_rag"]
 
 
 def test_other_suites_have_no_rules() -> None:

@@ -23,26 +23,26 @@ def concluded(*given: Evaluation) -> Table:
 
 def model(name: str, values: list[float | None], setting: str = "reference", **labels: object) -> Evaluation:
     """Return one response per conversation."""
-    rows = [row(1, value, conversation_id=f"c{place:02}", setting=setting) for place, value in enumerate(values)]
-    own = [changed(item, task_id=f"c{place:02}<::>1", **labels) for place, item in enumerate(rows)]  # type: ignore[arg-type]
+    rows = [row(1, value, conversation_id=f"c{number:02}", setting=setting) for number, value in enumerate(values)]
+    own = [changed(item, task_id=f"c{number:02}<::>1", **labels) for number, item in enumerate(rows)]  # type: ignore[arg-type]
     return evaluation(own, name)
 
 
 def words(table: Table) -> dict[str, object]:
     """Return model -> text of its difference to the best."""
-    place = table.columns.index(TO_THE_BEST)
-    return {str(line[1]): line[place] for line in table.rows}
+    index = table.columns.index(TO_THE_BEST)
+    return {str(line[1]): line[index] for line in table.rows}
 
 
 def test_the_best_is_named_and_a_clear_difference_is_significant() -> None:
-    near = [0.9 if place % 2 else 0.78 for place in range(N)]
+    near = [0.9 if number % 2 else 0.78 for number in range(N)]
     table = concluded(model("low", [0.1] * N), model("high", [0.85] * N), model("near", near))
-    said = words(table)
-    assert said["high"] == "best"
+    reported = words(table)
+    assert reported["high"] == "best"
     # All conversations have the same difference: p is 2 (1 / 1.75) ** N for this pair, and three times that by Holm for
     # the pairs of three models.
-    assert said["low"] == f"-0.750 (p {6 / 1.75**N:.3f})"
-    assert str(said["near"]).startswith("-0.010 (p ")
+    assert reported["low"] == f"-0.750 (p {6 / 1.75**N:.3f})"
+    assert str(reported["near"]).startswith("-0.010 (p ")
     assert table.note.startswith("vs. best: difference on the tasks that both models scored. A difference with p")
 
 
@@ -56,15 +56,15 @@ def test_p_is_corrected_for_all_pairs_of_models() -> None:
 
 
 def test_a_missing_test_has_a_reason() -> None:
-    said = words(concluded(model("a", [1.0] * 9), model("b", [0.5] * 9)))
-    assert said["b"] == "-0.500, not tested (fewer than 10 conversations)"
+    reported = words(concluded(model("a", [1.0] * 9), model("b", [0.5] * 9)))
+    assert reported["b"] == "-0.500, not tested (fewer than 10 conversations)"
 
 
 def test_baselines_are_ranked_only_among_themselves() -> None:
     oracle = model("ragtasks-oracle", [1.0] * N)
-    said = words(concluded(oracle, model("mine", [0.5] * N), model("theirs", [0.1] * N)))
-    assert said["mine"] == "best"
-    assert said["ragtasks-oracle"] == "baseline"
+    reported = words(concluded(oracle, model("mine", [0.5] * N), model("theirs", [0.1] * N)))
+    assert reported["mine"] == "best"
+    assert reported["ragtasks-oracle"] == "baseline"
     assert words(concluded(oracle, model("ragtasks-refuse", [0.0] * N)))["ragtasks-oracle"] == "best"
 
 
@@ -109,8 +109,8 @@ def test_a_score_that_does_not_apply_to_a_turn_is_not_missing() -> None:
     needless = suite_named("ikat_facts").metrics[0].undefined_reason
     values = {"facts_ndcg_3": 1.0, "coverage": 1.0}
     rows = model("mine", [0.5] * N).rows
-    own = [changed(item, values=values) for item in rows[3:]]
-    own += [changed(item, values={"coverage": 1.0}, unscored={"facts_ndcg_3": needless}) for item in rows[:2]]
+    own = [changed(answer, values=values) for answer in rows[3:]]
+    own += [changed(answer, values={"coverage": 1.0}, unscored={"facts_ndcg_3": needless}) for answer in rows[:2]]
     unread = changed(rows[2], values={"coverage": 0.0}, unscored={"facts_ndcg_3": "the reply is no list"})
     table = concluded(replace(evaluation([*own, unread], "mine"), suite="ikat_facts"))
     assert f"Coverage: facts_ndcg_3 is missing for some responses: mine in reference (1 of {N})." in table.legend
@@ -118,10 +118,13 @@ def test_a_score_that_does_not_apply_to_a_turn_is_not_missing() -> None:
 
 def test_a_score_that_is_undefined_on_a_task_is_not_missing() -> None:
     rows = model("mine", [None] * N, answerability="UNDERSPECIFIED").rows
-    own = [changed(item, values={"rb_alg": None, "ans_acc": None if place else 1.0}) for place, item in enumerate(rows)]
+    own = [
+        changed(answer, values={"rb_alg": None, "ans_acc": None if number else 1.0})
+        for number, answer in enumerate(rows)
+    ]
     legend = concluded(evaluation(own, "mine")).legend
     assert not any(line.startswith("Coverage: ans_acc") for line in legend)
-    labelled = [changed(item, answerability="ANSWERABLE") for item in own]
+    labelled = [changed(answer, answerability="ANSWERABLE") for answer in own]
     assert f"Coverage: ans_acc is missing for some responses: mine in reference ({N - 1} of {N})." in (
         concluded(evaluation(labelled, "mine")).legend
     )
@@ -130,7 +133,7 @@ def test_a_score_that_is_undefined_on_a_task_is_not_missing() -> None:
 def test_without_the_main_score_the_report_names_the_ranking_metric() -> None:
     def without(name: str, value: float) -> Evaluation:
         rows = model(name, [None] * N).rows
-        own = tuple(changed(item, values={"rb_alg": None, "ans_acc": value, "coverage": 0.0}) for item in rows)
+        own = tuple(changed(answer, values={"rb_alg": None, "ans_acc": value, "coverage": 0.0}) for answer in rows)
         return replace(model(name, [None] * N), rows=own)
 
     table = concluded(without("a", 1.0), without("b", 0.5))
@@ -147,10 +150,10 @@ def test_the_largest_loss_is_named() -> None:
 
 
 def test_the_loss_is_unknown_only_if_both_settings_were_evaluated() -> None:
-    one, other = model("a", [1.0] * N), model("b", [0.0] * N, "full_rag")
-    assert not any("Loss from" in line for line in concluded(one, model("b", [0.0] * N)).legend)
+    first, second = model("a", [1.0] * N), model("b", [0.0] * N, "full_rag")
+    assert not any("Loss from" in line for line in concluded(first, model("b", [0.0] * N)).legend)
     assert "Loss from reference to full_rag: unknown, because no model has scores in both settings." in (
-        concluded(one, other).legend
+        concluded(first, second).legend
     )
 
 
@@ -160,13 +163,13 @@ def sentence(*given: Evaluation) -> str:
 
 
 def test_one_sentence_names_the_leader_the_lead_and_its_significance() -> None:
-    high = [0.8 + 0.01 * (place % 3) for place in range(N)]
-    low = [0.4 + 0.01 * (place % 5) for place in range(N)]
-    near = [0.8 + 0.02 * (place % 2) for place in range(N)]
+    high = [0.8 + 0.01 * (number % 3) for number in range(N)]
+    low = [0.4 + 0.01 * (number % 5) for number in range(N)]
+    near = [0.8 + 0.02 * (number % 2) for number in range(N)]
     clear = sentence(model("low", low), model("high", high))
     assert clear.startswith("high leads in reference with rb_alg 0.810 [")
     assert clear.endswith("], 0.393 ahead of low (significant, p <0.001).")
-    slightly = [value - 0.01 * (place % 2) for place, value in enumerate(high)]
+    slightly = [value - 0.01 * (number % 2) for number, value in enumerate(high)]
     assert " ahead of slightly, which may be chance (p " in sentence(model("near", near), model("slightly", slightly))
     shared = sentence(model("a", high), model("b", high))
     assert shared.startswith("a and b share the best mean rb_alg 0.810 [")
@@ -176,14 +179,14 @@ def test_one_sentence_names_the_leader_the_lead_and_its_significance() -> None:
 
 def test_a_lead_that_may_be_chance_or_was_not_tested_is_not_called_a_lead() -> None:
     def scored(top: float, n: int) -> list[float | None]:
-        return [top - 0.02 * (place % 4) for place in range(n)]
+        return [top - 0.02 * (number % 4) for number in range(n)]
 
     few = sentence(model("a", scored(0.9, 9)), model("b", [0.1] * 9))
     assert few.startswith("a has the best mean rb_alg 0.873 in reference, 0.773 ahead of b (not tested: fewer than 10")
-    noisy = [0.9 * (place % 2) for place in range(N)]
+    noisy = [0.9 * (number % 2) for number in range(N)]
     # Significantly ahead of the second. The lead over the third is larger, but its scores vary so much that it may be
     # chance.
-    given = model("a", scored(0.5, N)), model("b", [0.4 + 0.01 * (place % 3) for place in range(N)])
+    given = model("a", scored(0.5, N)), model("b", [0.4 + 0.01 * (number % 3) for number in range(N)])
     assert sentence(*given).startswith("a leads in reference with rb_alg 0.470 [")
     third = sentence(*given, model("c", [value * 0.8 for value in noisy]))
     assert third.startswith("a has the best mean rb_alg 0.470 [")
@@ -193,10 +196,10 @@ def test_a_lead_that_may_be_chance_or_was_not_tested_is_not_called_a_lead() -> N
 def test_the_sentence_is_about_full_rag_and_names_settings_with_another_leader() -> None:
     def both(name: str, reference: float, full: float) -> list[Evaluation]:
         return [
-            model(name, [reference + 0.01 * (place % 3) for place in range(N)]),
+            model(name, [reference + 0.01 * (number % 3) for number in range(N)]),
             model(
                 name,
-                [full + 0.01 * (place % 5) for place in range(N)],
+                [full + 0.01 * (number % 5) for number in range(N)],
                 "full_rag",
                 n_passages=5,
                 n_references=1,
@@ -208,15 +211,15 @@ def test_the_sentence_is_about_full_rag_and_names_settings_with_another_leader()
     assert text.startswith("b has the best mean rb_alg 0.418 [")
     assert " in full_rag, 0.100 ahead of a, which may be chance (p 0.6" in text
     assert "; in reference " not in text, "all conversations differ alike there: nothing says that it is not chance"
-    wide = [0.9 - 0.02 * (place % 4) for place in range(N)]
+    wide = [0.9 - 0.02 * (number % 4) for number in range(N)]
     sure = sentence(*both("a", 0.9, 0.3)[1:], model("a", wide), *both("b", 0.3, 0.4))
     assert sure.endswith("; in reference a leads.")
 
 
 def test_a_best_mean_by_unscored_hard_tasks_is_not_called_a_lead() -> None:
-    easy: list[float | None] = [0.8 + 0.01 * (place % 3) for place in range(N)]
-    hard: list[float | None] = [0.3 + 0.01 * (place % 5) for place in range(N)]
-    better = [0.9 + 0.02 * (place % 3) for place in range(N)]
+    easy: list[float | None] = [0.8 + 0.01 * (number % 3) for number in range(N)]
+    hard: list[float | None] = [0.3 + 0.01 * (number % 5) for number in range(N)]
+    better = [0.9 + 0.02 * (number % 3) for number in range(N)]
     given = model("choosy", [*easy, *[None] * N]), model("honest", [*better, *hard])
     text = sentence(*given)
     assert text.startswith("choosy has the best mean rb_alg 0.810 [")
@@ -232,8 +235,8 @@ def test_a_best_mean_by_unscored_hard_tasks_is_not_called_a_lead() -> None:
 
 def test_one_system_under_two_names_is_reported() -> None:
     def answered(name: str, prefix: str, n_others: int = 0) -> Evaluation:
-        found = model(name, [0.5 + 0.01 * place for place in range(20)])
-        texts = [f"{name if place < n_others else prefix}-{place}" for place in range(20)]
+        found = model(name, [0.5 + 0.01 * number for number in range(20)])
+        texts = [f"{name if number < n_others else prefix}-{number}" for number in range(20)]
         rows = [changed(row, text=text) for row, text in zip(found.rows, texts, strict=True)]
         return replace(found, rows=tuple(rows))
 
@@ -251,7 +254,7 @@ def test_one_system_under_two_names_is_reported() -> None:
 
 @pytest.mark.parametrize(("highest", "n", "is_named"), [(0.5, 20, True), (0.6, 20, False), (0.5, 19, False)])
 def test_a_judge_that_seems_to_rate_from_1_to_5_is_reported(highest: float, n: int, is_named: bool) -> None:
-    values = [highest if place % 2 else 0.2 for place in range(n)]
+    values = [highest if number % 2 else 0.2 for number in range(n)]
     rows = [
         changed(row, verdicts={("rb_llm", "judge"): value})
         for row, value in zip(model("a", [0.5] * n).rows, values, strict=True)
@@ -273,7 +276,7 @@ def test_a_single_model_has_a_sentence_and_an_incomplete_evaluation_has_none() -
 
 def scored_with(name: str, values: dict[str, float | None], suite: str = "mtrag") -> Evaluation:
     """Return a model that has the same values for every task."""
-    rows = [changed(item, values=values) for item in model(name, [0.5] * N).rows]
+    rows = [changed(answer, values=values) for answer in model(name, [0.5] * N).rows]
     return replace(evaluation(rows, name), suite=suite)
 
 
@@ -297,12 +300,12 @@ def test_without_the_main_score_word_metrics_are_next_to_refusals() -> None:
     values = {"rb_alg": None, "ans_acc": 1.0, "rouge_l": 0.5, "grounded": 0.25, "coverage": 0.0}
     table = concluded(scored_with("a", values))
     assert table.columns == ("setting", "model", "n", "ans_acc", "rouge_l", "grounded")
-    whole = {**values, "rb_alg": 0.5, "coverage": 1.0}
-    assert concluded(scored_with("a", whole)).columns == ("setting", "model", "n", "rb_alg", "ans_acc")
+    complete = {**values, "rb_alg": 0.5, "coverage": 1.0}
+    assert concluded(scored_with("a", complete)).columns == ("setting", "model", "n", "rb_alg", "ans_acc")
 
 
 def own_rows(name: str, value: float) -> Evaluation:
-    rows = [changed(item, values={"k_precision": value, "coverage": 0.0}) for item in model(name, [0.5] * N).rows]
+    rows = [changed(answer, values={"k_precision": value, "coverage": 0.0}) for answer in model(name, [0.5] * N).rows]
     return replace(evaluation(rows, name), kind=("rows", "none", "ngrams-1"), suite="rows")
 
 

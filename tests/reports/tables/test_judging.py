@@ -119,9 +119,11 @@ VERDICTS = st.one_of(st.none(), st.sampled_from((0.0, 0.25, 0.5, 1.0)))
 
 @given(st.lists(st.tuples(VERDICTS, VERDICTS), min_size=1, max_size=20))
 def test_spearman_equals_scipy_on_common_scores(items: list[tuple[float | None, float | None]]) -> None:
-    _, table = judge_tables([evaluation([row({("rl_f", "a"): one, ("rl_f", "b"): other}) for one, other in items])])
+    _, table = judge_tables(
+        [evaluation([row({("rl_f", "a"): first, ("rl_f", "b"): second}) for first, second in items])]
+    )
     value, n_items, reason = agreements(table)["m", "rl_f", "Spearman: a, b"]
-    both = [(one, other) for one, other in items if one is not None and other is not None]
+    both = [(first, second) for first, second in items if first is not None and second is not None]
     assert n_items == len(both)
     columns = list(zip(*both, strict=True))
     if len(both) < 2 or any(len(set(column)) == 1 for column in columns):
@@ -133,11 +135,11 @@ def test_spearman_equals_scipy_on_common_scores(items: list[tuple[float | None, 
 
 def test_verdicts_that_were_not_requested_are_not_missing(tmp_path: Path) -> None:
     """Logged samples with verdicts of two judges, one of which fails, and a rubric that does not apply to the tasks."""
-    said = (("rl_f", "a", "given", 0.5), ("rl_f", "b", "failed", None), ("clarification", "a", "not asked", None))
+    reported = (("rl_f", "a", "given", 0.5), ("rl_f", "b", "failed", None), ("clarification", "a", "not asked", None))
     keys = ("rubric", "judge", "outcome", "value")
 
     def judge(sample: dict[str, Any]) -> None:
-        sample["doc"]["scoring"]["verdicts"] = [dict(zip(keys, item, strict=True)) for item in said]
+        sample["doc"]["scoring"]["verdicts"] = [dict(zip(keys, item, strict=True)) for item in reported]
 
     (found,) = read_evaluations([save(tmp_path, change_sample=judge)])
     means, _ = judge_tables([found])
@@ -148,9 +150,9 @@ def test_verdicts_that_were_not_requested_are_not_missing(tmp_path: Path) -> Non
 def test_disagreements_of_ngrams_and_encoder_are_counted_with_an_example(tmp_path: Path) -> None:
     every = [row.text for row in read_file(LABELLED / "blind.jsonl")[::3]]
     responses = [Response(ANY_TASK, (), text) for text in every]
-    found = [[label.verdict for label in detector.detect(responses)] for detector in (NgramIdk(), EncoderIdk())]
-    pairs = sorted(zip(every, *found, strict=True), key=lambda row: row[1] is row[2])[: len(TASKS)]
-    n_unlike = sum(one is not other for _, one, other in pairs)
+    result = [[label.verdict for label in detector.detect(responses)] for detector in (NgramIdk(), EncoderIdk())]
+    pairs = sorted(zip(every, *result, strict=True), key=lambda row: row[1] is row[2])[: len(TASKS)]
+    n_unlike = sum(first is not second for _, first, second in pairs)
     assert n_unlike, "these texts no longer show a difference: read all of them"
     texts = dict(zip((f"{conversation}<::>{turn}" for conversation, turn in TASKS), pairs, strict=True))
 
@@ -161,8 +163,8 @@ def test_disagreements_of_ngrams_and_encoder_are_counted_with_an_example(tmp_pat
     (evaluation,) = read_evaluations([tmp_path])
     ((setting, model, n, differ, share, by_ngrams, by_encoder, example),) = detectors_table([evaluation]).rows
     assert (setting, model, n, differ) == ("reference", evaluation.model, len(TASKS), n_unlike)
-    assert example == next(task for task, (_, one, other) in texts.items() if one is not other)
+    assert example == next(task for task, (_, first, second) in texts.items() if first is not second)
     assert share == f"{n_unlike / len(TASKS):.3f}"
     yes = IdkVerdict.YES
-    assert by_ngrams == sum(one is yes and other is not yes for _, one, other in pairs)
-    assert by_encoder == sum(other is yes and one is not yes for _, one, other in pairs)
+    assert by_ngrams == sum(first is yes and second is not yes for _, first, second in pairs)
+    assert by_encoder == sum(second is yes and first is not yes for _, first, second in pairs)

@@ -194,8 +194,8 @@ def test_the_sentence_has_the_mean_loss(tasks: list[tuple[int, int, str, str, in
     text = sentence(rows)
     head = re.match(r"m (loses|gains) (nothing|[\d.]{5})", text)
     assert head
-    whole = 0.0 if head[2] == "nothing" else float(head[2]) * (1 if head[1] == "loses" else -1)
-    assert whole == pytest.approx(sum(before - after for before, after, *_ in tasks) / 10 / len(tasks), abs=0.0006)
+    complete = 0.0 if head[2] == "nothing" else float(head[2]) * (1 if head[1] == "loses" else -1)
+    assert complete == pytest.approx(sum(before - after for before, after, *_ in tasks) / 10 / len(tasks), abs=0.0006)
 
 
 def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
@@ -217,8 +217,8 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
         for cell in (line(single, name)[3], *line(together, name)[1:]):
             assert isinstance(cell, Value)
             assert (cell.n_scored, cell.n) == (24, 24)
-            found = (cell.value, cell.low, cell.high)
-            assert found == pytest.approx((expected.value, expected.low, expected.high), abs=1e-12)
+            result = (cell.value, cell.low, cell.high)
+            assert result == pytest.approx((expected.value, expected.low, expected.high), abs=1e-12)
 
 
 def test_too_few_conversations_have_contributions_without_intervals() -> None:
@@ -282,7 +282,7 @@ def test_repeated_reference_passages_are_counted_once(tmp_path: Path) -> None:
     references = iter((["p1", "p1"], ["p2", "p9", "p1"], ["p2"], []))
     path = save(tmp_path, change_sample=lambda sample: sample["doc"].update(references=next(references)))
     (found,) = read_evaluations([path])
-    assert [(len(item.references), item.n_found) for item in found.rows] == [(1, 1), (3, 2), (1, 0), (0, 0)]
+    assert [(len(answer.references), answer.n_found) for answer in found.rows] == [(1, 1), (3, 2), (1, 0), (0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,12 @@ def tables(*evaluations: Evaluation) -> list[Table]:
     return [table for table in section.tables if "gold and own history" in table.title]
 
 
-def places() -> list[tuple[int, int]]:
+def conversation_turns() -> list[tuple[int, int]]:
     return [(number, turn) for number in range(N_CONVERSATIONS) for turn in range(1, TURNS + 1)]
 
 
 def test_the_cost_by_turn_with_paired_intervals() -> None:
-    gold = {place: 0.5 + 0.01 * place[0] for place in places()}
+    gold = {turn: 0.5 + 0.01 * turn[0] for turn in conversation_turns()}
     own = {(number, turn): value - 0.1 * (turn - 1) for (number, turn), value in gold.items()}
     (table,) = tables(conversations("m", gold), conversations("m (own history)", own))
     assert table.title == "rb_alg by gold and own history in setting reference: m and m (own history)"
@@ -55,26 +55,26 @@ def test_the_cost_by_turn_with_paired_intervals() -> None:
 
 
 def test_a_task_that_one_side_did_not_score_is_left_out_of_means() -> None:
-    gold: dict[tuple[int, int], float | None] = dict.fromkeys(places(), 0.5)
+    gold: dict[tuple[int, int], float | None] = dict.fromkeys(conversation_turns(), 0.5)
     own = {**gold, (0, 2): None}
     gold[1, 3] = None
     (table,) = tables(conversations("m", gold), conversations("m (own history, bm25, last_turn)", own))
-    n = len(places())
+    n = len(conversation_turns())
     values = [cell for cell in table.rows[0] if isinstance(cell, Value)]
     assert [(value.n_scored, value.n) for value in values] == [(n - 2, n)] * 3
 
 
 def test_tasks_of_another_setting_or_without_a_partner_are_left_out_of_means() -> None:
-    gold, own = (conversations(name, dict.fromkeys(places(), 0.5)) for name in ("m", "m (own history)"))
-    elsewhere = [changed(item, setting="full_rag", values={"rb_alg": 0.9}) for item in own.rows[:5]]
+    gold, own = (conversations(name, dict.fromkeys(conversation_turns(), 0.5)) for name in ("m", "m (own history)"))
+    elsewhere = [changed(answer, setting="full_rag", values={"rb_alg": 0.9}) for answer in own.rows[:5]]
     (table,) = tables(replace(gold, rows=gold.rows[2:]), replace(own, rows=(*own.rows, *elsewhere)))
-    n = len(places()) - 2
+    n = len(conversation_turns()) - 2
     values = [cell for cell in table.rows[0] if isinstance(cell, Value)]
     assert [(value.value, value.n) for value in values] == [(0.5, n), (0.5, n), (0.0, n)]
 
 
 def test_only_evaluations_of_the_same_model_are_paired() -> None:
-    values = dict.fromkeys(places(), 0.5)
+    values = dict.fromkeys(conversation_turns(), 0.5)
     names = ("a", "b", "b (run bm25)", "b (own history)", "c (own history)")
     found = tables(*(conversations(name, values) for name in names))
     assert [table.title.partition(": ")[2] for table in found] == [

@@ -35,8 +35,8 @@ def test_scores_cover_the_tasks_of_table_5() -> None:
 
 def test_each_setting_has_its_own_rows() -> None:
     rows = [row(1, 0.4, setting="full_rag")]
-    found = [line for line in tables(evaluation(rows))[TITLES[0]].rows if line[1] == "Llama 3.1 405B Instruct"]
-    assert found == [("full_rag", "Llama 3.1 405B Instruct", "paper", "426", "0.85", "0.65", "0.63", "0.39")]
+    result = [line for line in tables(evaluation(rows))[TITLES[0]].rows if line[1] == "Llama 3.1 405B Instruct"]
+    assert result == [("full_rag", "Llama 3.1 405B Instruct", "paper", "426", "0.85", "0.65", "0.63", "0.39")]
 
 
 def test_recall_of_the_prompts_is_next_to_elsers() -> None:
@@ -49,7 +49,7 @@ def test_recall_of_the_prompts_is_next_to_elsers() -> None:
     assert found["all", ""] == ("0.52 (n = 777)", 0.5)
     assert found["turn", "first"] == ("0.89 (n = 102)", 1.0)
     assert found["domain", "fiqa"] == ("0.50 (n = 180)", 0.75)
-    fewer = [changed(item, n_passages=3) for item in rows]
+    fewer = [changed(answer, n_passages=3) for answer in rows]
     assert TITLES[1] not in tables(evaluation(fewer))
 
 

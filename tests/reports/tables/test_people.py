@@ -52,11 +52,11 @@ def test_a_few_ratings_and_a_judge_that_agrees_with_people_estimate_the_mean_of_
     table = people_table([evaluation], ratings_of(evaluation, 20))
     row = rows_of(table)["faithfulness"]
     truth = sum(1 + 3 * quality(f"{name}<::>{turn}") for name, turn in TASKS) / len(TASKS)
-    alone, whole = row["ratings alone"], row["with the judge"]
+    alone, complete = row["ratings alone"], row["with the judge"]
     assert (row["rated"], row["answers"], row["judge"], row["remark"]) == (40, 120, "rb_llm", "")
-    assert whole.value == pytest.approx(truth, abs=0.01)
-    assert whole.low <= truth <= whole.high
-    assert whole.high - whole.low < 0.8 * (alone.high - alone.low)
+    assert complete.value == pytest.approx(truth, abs=0.01)
+    assert complete.low <= truth <= complete.high
+    assert complete.high - complete.low < 0.8 * (alone.high - alone.low)
     assert row["ratings saved"].value > 0.4
     even = rows_of(table)["win_rate"]
     assert (even["with the judge"].value, even["ratings saved"]) == (50, "-")

@@ -105,9 +105,9 @@ def test_unscored_is_neither_zero_nor_hidden() -> None:
 
 
 def test_a_row_of_a_dimension_marks_means_of_fewer_tasks() -> None:
-    whole = evaluation([row(number, 0.5) for number in (1, 2, 3)], "whole")
+    complete = evaluation([row(number, 0.5) for number in (1, 2, 3)], "whole")
     fewer = evaluation([row(1, 1.0), row(2, None)], "fewer")
-    table = named(section(whole, fewer), "rb_alg in setting reference")
+    table = named(section(complete, fewer), "rb_alg in setting reference")
     ((n, *scores),) = cells(table, "all", "")
     assert (n, scores[:2]) == (3, [Value(0.5, 3, 3), Value(1.0, 1, 3)])
     ((n, *scores),) = cells(table, "turn by turn", "3")
@@ -134,7 +134,7 @@ def test_means_and_intervals_are_those_of_the_statistics(drawn: list[tuple[int, 
         assert "rb_alg" not in table.columns
         return
     ((_, score, *_),) = cells(table, "reference", "m")
-    values, conversations = [value for _, value in drawn], [item.task.conversation_id for item in rows]
+    values, conversations = [value for _, value in drawn], [answer.task.conversation_id for answer in rows]
     (expected,) = estimate_means([cluster(values, conversations, (0, 1))])
     assert isinstance(score, Value)
     assert score.value == pytest.approx(statistics.fmean(scored))
@@ -213,11 +213,11 @@ def test_settings_of_one_model_from_separate_calls_are_one_model() -> None:
 
 def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
     rows = [row(1, 1.0), row(2, 0.0), row(1, 0.5, setting="full_rag")]
-    found = section(evaluation(rows))
+    result = section(evaluation(rows))
     title = "By setting, on the 1 shared tasks"
-    assert values(named(found, "By setting"), "reference", "m")[0] == 0.5
-    assert values(named(found, title), "reference", "m")[0] == 1.0
-    assert values(named(found, title), "full_rag", "m")[0] == 0.5
+    assert values(named(result, "By setting"), "reference", "m")[0] == 0.5
+    assert values(named(result, title), "reference", "m")[0] == 1.0
+    assert values(named(result, title), "full_rag", "m")[0] == 0.5
     assert "the settings share" not in str(titles(section(evaluation(rows[:2]))))
 
 
@@ -236,11 +236,11 @@ def test_the_ranking_score_is_the_harmonic_mean_of_the_three_means() -> None:
 
 
 def test_the_ranking_score_has_the_lowest_coverage_of_its_means() -> None:
-    found = section(judged("a", (1.0, 1.0, 1.0), (None, 1.0, 1.0)), judged("b", (None, 1.0, 1.0)))
-    table = named(found, "Ranking score")
+    result = section(judged("a", (1.0, 1.0, 1.0), (None, 1.0, 1.0)), judged("b", (None, 1.0, 1.0)))
+    table = named(result, "Ranking score")
     assert cells(table, "reference", "a") == [(Value(1.0, 1, 2),)]
     assert cells(table, "reference", "b") == [(Value(None, 0, 1),)]
-    assert "1.000 (1/2)" in render([replace(found, tables=(table,))], Format.MARKDOWN)
+    assert "1.000 (1/2)" in render([replace(result, tables=(table,))], Format.MARKDOWN)
 
 
 def test_only_settings_of_mtrageval_have_a_ranking_score() -> None:
@@ -253,11 +253,11 @@ def test_only_settings_of_mtrageval_have_a_ranking_score() -> None:
 
 def test_every_table_has_the_null_baselines() -> None:
     rows = [row(1, 0.5), row(2, 0.5, answerability="UNANSWERABLE")]
-    found = section(evaluation(rows))
-    by_setting = named(found, "By setting")
+    result = section(evaluation(rows))
+    by_setting = named(result, "By setting")
     assert values(by_setting, "reference", "refuse always (from the labels)")[0] == 0.5
     assert "ragtasks-oracle" in by_setting.note
-    by_dimension = named(found, "rb_alg in setting reference")
+    by_dimension = named(result, "rb_alg in setting reference")
     # Refusing on empty has no rb_alg, so it has no column of dashes there.
     assert by_dimension.columns[3:] == ("m", "refuse always (from the labels)")
 
@@ -334,16 +334,16 @@ def test_names_are_neither_cut_nor_read_as_markup() -> None:
 
 @pytest.mark.slow
 def test_real_evaluations_make_one_report_labeled_as_sample(evaluations: Path) -> None:
-    found = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
-    assert found.title == "mtrag (sample)"
-    assert found.provenance["encoder of BERTScore"] == "none"
-    by_setting = named(found, "By setting")
+    result = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
+    assert result.title == "mtrag (sample)"
+    assert result.provenance["encoder of BERTScore"] == "none"
+    by_setting = named(result, "By setting")
     assert "rb_alg" not in by_setting.columns  # it needs an encoder
-    place = by_setting.columns.index("rouge_l")
+    index = by_setting.columns.index("rouge_l")
     for setting in SETTINGS:
         (line,) = (line for line in by_setting.rows if line[:2] == (setting, "ragtasks-oracle"))
         assert line[2] == 4 * LIMIT
-        score = line[place]
+        score = line[index]
         assert isinstance(score, Value)
         assert score.value == 1.0
-        assert f"rouge_l in setting {setting}" in titles(found)
+        assert f"rouge_l in setting {setting}" in titles(result)

@@ -23,7 +23,7 @@ def both(task_id: str, given: float | None, searched: float | None, **changes: A
 def searched(task_id: str, *found: Sequence[str]) -> ScoredAnswer:
     """Return an answer whose model received these passages in its calls. Four passages are relevant."""
     made = row(task_id, 1.0, "agentic", relevant=frozenset("1234"))
-    steps = tuple(ToolStep("search", {}, place, tuple(ids)) for place, ids in enumerate(found, start=1))
+    steps = tuple(ToolStep("search", {}, number, tuple(ids)) for number, ids in enumerate(found, start=1))
     return replace(made, response=replace(made.response, trajectory=Trajectory(steps)))
 
 

@@ -29,13 +29,13 @@ def evaluations(folder: Path, *wrong_turns: int) -> list[Evaluation]:
 
 
 def test_shares_are_by_model_and_dimension_with_examples(tmp_path: Path) -> None:
-    whole, *parts = turn_error_tables(evaluations(tmp_path, 2, 0))
-    assert whole.title == f"{TITLE} in setting reference"
-    assert [row[0] for row in whole.rows] == ["invented", "turns"]
-    shares = {head: cell.value for head, cell in zip(whole.columns[2:], whole.rows[0][2:], strict=True)
+    complete, *parts = turn_error_tables(evaluations(tmp_path, 2, 0))
+    assert complete.title == f"{TITLE} in setting reference"
+    assert [row[0] for row in complete.rows] == ["invented", "turns"]
+    shares = {head: cell.value for head, cell in zip(complete.columns[2:], complete.rows[0][2:], strict=True)
               if isinstance(cell, Value)}  # fmt: skip
     assert shares == {"model2": 0.5, "model0": 0.0}
-    assert whole.legend == ("invented, model2: a<::>2, b<::>2, c<::>2 and 9 more",)
+    assert complete.legend == ("invented, model2: a<::>2, b<::>2, c<::>2 and 9 more",)
     by_turn = {row[:2]: row[3] for row in parts[0].rows}
     assert isinstance(first := by_turn["turn", "first"], Value)
     assert isinstance(later := by_turn["turn", "later"], Value)

@@ -34,22 +34,22 @@ def test_a_quantile_is_the_smallest_value_that_covers_its_share() -> None:
 def test_the_interval_of_a_quantile_has_its_nominal_coverage() -> None:
     true, hits, n = 1.6449, 0, 60
     for seed in range(n):
-        found = estimate_quantile(noisy(seed, 0.0, 1.0), CLUSTERS, 0.95)
-        hits += found.low <= true <= found.high
+        result = estimate_quantile(noisy(seed, 0.0, 1.0), CLUSTERS, 0.95)
+        hits += result.low <= true <= result.high
     assert hits / n >= 0.9
 
 
 def test_few_conversations_give_a_high_quantile_no_interval() -> None:
-    found = estimate_quantile([float(n) for n in range(60)], [f"c{n // 3}" for n in range(60)], 0.95)
-    assert (found.value, found.low, found.high) == (56.0, None, None)
+    result = estimate_quantile([float(n) for n in range(60)], [f"c{n // 3}" for n in range(60)], 0.95)
+    assert (result.value, result.low, result.high) == (56.0, None, None)
 
 
 def test_a_ratio_is_that_of_the_sums_and_inside_its_interval() -> None:
     values, amounts = noisy(1, 0.5, 0.2), noisy(2, 4.0, 1.0)
-    found = estimate_ratio(values, amounts, CLUSTERS)
-    assert found.value == pytest.approx(sum(values) / sum(amounts))
-    assert found.low < 0.125 < found.high
-    assert found.high - found.low < 0.02
+    result = estimate_ratio(values, amounts, CLUSTERS)
+    assert result.value == pytest.approx(sum(values) / sum(amounts))
+    assert result.low < 0.125 < result.high
+    assert result.high - result.low < 0.02
     assert estimate_ratio([0.5], [0.0], ["c"]).value is None
     part = estimate_ratio([1.0, None], [2.0, 5.0], ["c", "d"])
     assert (part.value, part.n_scored, part.n) == (0.5, 1, 2)
@@ -58,11 +58,11 @@ def test_a_ratio_is_that_of_the_sums_and_inside_its_interval() -> None:
 def test_the_front_names_significantly_beaten_systems() -> None:
     quality = [("good", 0.8), ("cheap", 0.5), ("bad", 0.4), ("close", 0.797)]
     costs = [("good", 10.0), ("cheap", 1.0), ("bad", 12.0), ("close", 10.05)]
-    scores = [column("rl_f", name, noisy(place, mean, 0.1)) for place, (name, mean) in enumerate(quality)]
+    scores = [column("rl_f", name, noisy(number, mean, 0.1)) for number, (name, mean) in enumerate(quality)]
     scores[-1] = column("rl_f", "close", noisy(8, 0.797, 0.1))
     taken = [
-        column("tokens", name, noisy(place, mean, 0.5), higher_is_better=False)
-        for place, (name, mean) in enumerate(costs, start=20)
+        column("tokens", name, noisy(number, mean, 0.5), higher_is_better=False)
+        for number, (name, mean) in enumerate(costs, start=20)
     ]
     places = front_of(scores, taken)
     assert places[:2] == [ON_FRONT, ON_FRONT]

@@ -28,7 +28,7 @@ def save(folder: Path, name: str, benchmark: str, data: str, tasks: list[Task]) 
     lines = [
         {
             "task_id": task.task_id,
-            "contexts": [{"document_id": item.passage_id, "text": item.text} for item in task.references],
+            "contexts": [{"document_id": passage.passage_id, "text": passage.text} for passage in task.references],
             "predictions": [{"text": never_refuses(task)}],
         }
         for task in tasks
@@ -75,13 +75,13 @@ def test_leaving_out_unanswerable_tasks_gives_no_lead(
     (section,) = report_sections(evaluations)
     overview, as_zero = section.tables[:2]
     assert [row[1] for row in overview.rows if row[1] in NAMES] == list(NAMES)
-    place = overview.columns.index("ans_acc")
-    whole, partial = ({row[1]: row for row in overview.rows}[name][place] for name in NAMES)
-    assert isinstance(whole, Value)
+    index = overview.columns.index("ans_acc")
+    complete, partial = ({row[1]: row for row in overview.rows}[name][index] for name in NAMES)
+    assert isinstance(complete, Value)
     assert isinstance(partial, Value)
-    assert whole.missing == ""
+    assert complete.missing == ""
     assert partial.missing == f"{n_left} of {n} tasks"
-    assert partial.value > whole.value
+    assert partial.value > complete.value
     ((*_, shown),) = [row[: as_zero.columns.index("ans_acc") + 1] for row in as_zero.rows]
     assert isinstance(shown, Value)
     assert shown.value == pytest.approx(partial.value * partial.n_scored / (partial.n_scored + n - n_left))
