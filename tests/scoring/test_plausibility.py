@@ -46,10 +46,10 @@ def checked(replies: Sequence[str], tasks: Sequence[Task] = TASKS) -> dict[str, 
         Response(task, task.references, answer_text(reply, "</think>"))
         for task, reply in zip(tasks, replies, strict=True)
     ]
-    found = find_implausible(responses, replies)
-    pairs = zip(tasks, found, strict=True)
+    matches_by_response = find_implausible(responses, replies)
+    pairs = zip(tasks, matches_by_response, strict=True)
     summary = CheckedAnswers("", tuple((task.task_id, names) for task, names in pairs)).summary
-    return {item.name: item.share for item in summary}
+    return {result.name: result.share for result in summary}
 
 
 def conversation(task: Task) -> str:
@@ -278,9 +278,11 @@ def test_the_usual_refusal_of_a_benchmark_is_no_leaked_reference_answer() -> Non
 
 
 def test_leaked_and_pasted_answers_are_shown_and_end_no_command() -> None:
-    found = find_implausible([Response(task, task.references, task.target) for task in TASKS])
-    checks = CheckedAnswers("here", tuple((task.task_id, names) for task, names in zip(TASKS, found, strict=True)))
-    assert [item.name for item in checks.summary] == ["leaked"]
+    matches_by_response = find_implausible([Response(task, task.references, task.target) for task in TASKS])
+    checks = CheckedAnswers(
+        "here", tuple((task.task_id, names) for task, names in zip(TASKS, matches_by_response, strict=True))
+    )
+    assert [result.name for result in checks.summary] == ["leaked"]
     require_plausible([checks], 0.0, "saved")
     assert "contain their reference answer word for word" in checks.lines[0]
 
@@ -300,10 +302,10 @@ def test_failed_requests_are_no_answers() -> None:
 
 def with_passages(passages: Callable[[Task], Sequence[Passage]], setting: Setting) -> dict[str, float]:
     responses = [Response(task, tuple(passages(task)), nearly(task)) for task in TASKS]
-    found = find_implausible(responses, setting=setting, benchmark=BENCHMARK)
-    pairs = zip(TASKS, found, strict=True)
+    matches_by_response = find_implausible(responses, setting=setting, benchmark=BENCHMARK)
+    pairs = zip(TASKS, matches_by_response, strict=True)
     summary = CheckedAnswers("", tuple((task.task_id, names) for task, names in pairs)).summary
-    return {item.name: item.share for item in summary}
+    return {result.name: result.share for result in summary}
 
 
 def test_passages_of_another_task_are_reported() -> None:
@@ -455,16 +457,16 @@ def matching_checks(
     ],
 )
 def test_a_check_with_false_alarms_reports_only_improbable_numbers_of_matches(name: str, odd: str, silent: int) -> None:
-    """Of 108 answers: numbers of matches that false alarms reach with a probability of 1 in 1,000 or more."""
+    """Of 108 answers, `silent` or more match by false alarms alone with a probability of 1 in 1,000 or more."""
 
-    def found(n: int) -> float:
+    def reported_share(n: int) -> float:
         replies = [task.target for task in TASKS]
         for index in range(n):
             replies[index] = f"{conversation(TASKS[index])}\nassistant: {replies[index]}" if name == "echo" else odd
         return checked(replies).get(name, 0.0)
 
-    assert found(silent) == 0
-    assert found(silent + 1) == pytest.approx((silent + 1) / len(TASKS))
+    assert reported_share(silent) == 0
+    assert reported_share(silent + 1) == pytest.approx((silent + 1) / len(TASKS))
 
 
 def test_a_match_among_few_answers_is_no_evidence_of_damage() -> None:
@@ -479,9 +481,11 @@ def matches(name: str, n: int, of: int) -> CheckedAnswers:
 
 def test_matches_are_corrected_for_the_recall_of_their_check() -> None:
     cut = matches("cut_off", 95, 507)
-    (item,) = cut.summary
-    assert item.share == pytest.approx(0.187, abs=0.001)
-    assert item.estimated_share == pytest.approx((95 / 507 - 0.015) / (0.4 - 0.015)) == pytest.approx(0.448, abs=0.001)
+    (result,) = cut.summary
+    assert result.share == pytest.approx(0.187, abs=0.001)
+    assert (
+        result.estimated_share == pytest.approx((95 / 507 - 0.015) / (0.4 - 0.015)) == pytest.approx(0.448, abs=0.001)
+    )
     with raises(ImplausibleError):
         require_plausible([cut], 0.2, "saved")
     require_plausible([matches("cut_off", 25, 507)], 0.2, "saved")
@@ -503,8 +507,12 @@ def test_the_estimate_is_between_zero_and_one_and_counts_an_answer_once() -> Non
 def damaged(text: Callable[[int, Task], str], every: int) -> CheckedAnswers:
     """Return the matches in right answers with every n-th answer damaged."""
     texts = [text(index, task) if index % every == 0 else nearly(task) for index, task in enumerate(TASKS)]
-    found = find_implausible([Response(task, task.references, one) for task, one in zip(TASKS, texts, strict=True)])
-    return CheckedAnswers("here", tuple((task.task_id, names) for task, names in zip(TASKS, found, strict=True)))
+    matches_by_response = find_implausible(
+        [Response(task, task.references, one) for task, one in zip(TASKS, texts, strict=True)]
+    )
+    return CheckedAnswers(
+        "here", tuple((task.task_id, names) for task, names in zip(TASKS, matches_by_response, strict=True))
+    )
 
 
 def previous(index: int, task: Task) -> str:
@@ -590,30 +598,33 @@ def cite_unseen(index: int, task: Task) -> str:
 def test_a_system_with_half_of_its_answers_damaged_is_refused(
     name: str, text: Callable[[int, Task], str], every: int
 ) -> None:
-    found = damaged(text, every)
-    assert name in {item.name for item in found.summary}
+    answers = damaged(text, every)
+    assert name in {result.name for result in answers.summary}
     with pytest.raises(ImplausibleError):
-        require_plausible([found], 0.2, "saved")
+        require_plausible([answers], 0.2, "saved")
 
 
 def test_matches_are_reported_with_their_share_and_the_first_example() -> None:
     long = "word " * 40
-    found = CheckedAnswers(
+    answers = CheckedAnswers(
         "mtrag in reference",
         (("t1", {}), ("t2", {"error": "x"}), ("t3", {"empty": "", "error": "y"}), ("t4", {"unknown_passages": "p"})),
     )
-    assert [(item.name, item.count, item.n, item.share, item.example, item.excerpt) for item in found.summary] == [
+    assert [
+        (result.name, result.count, result.n, result.share, result.example, result.excerpt)
+        for result in answers.summary
+    ] == [
         ("empty", 1, 4, 0.25, "t3", ""),
         ("error", 2, 4, 0.5, "t2", "x"),
         ("unknown_passages", 1, 4, 0.25, "t4", "p"),
     ]
-    assert found.lines == [
+    assert answers.lines == [
         "implausible: 1 of 4 answers (25%) are empty, such as t3",
         'implausible: 2 of 4 answers (50%) are an error message, such as t2: "x"',
         'implausible: 1 of 4 answers (25%) are based on passages with ids unknown to the benchmark, such as t4: "p"',
     ]
-    assert found.n_implausible == 2, "ids that are not known are only shown"
-    assert str(found) == ("2 of 4 answers to mtrag in reference (50%) are implausible (most are an error message)")
+    assert answers.n_implausible == 2, "ids that are not known are only shown"
+    assert str(answers) == ("2 of 4 answers to mtrag in reference (50%) are implausible (most are an error message)")
     wrapped = Response(TASKS[0], (), f"<answer>{long}\n{long}</answer>")
     shown, _ = find_implausible([wrapped, wrapped])
     assert len(shown["wrapped"]) == 80
@@ -795,15 +806,15 @@ def test_unknown_ids_are_reported_from_five_answers_on() -> None:
 def test_unknown_ids_are_reported_only_if_more_than_95_of_100_answers_have_no_known_id() -> None:
     cached = next(task for task in TASKS if task.references).references[0].passage_id
 
-    def found(n_unknown: int, n_unnamed: int = 0) -> set[int]:
+    def reported_indexes(n_unknown: int, n_unnamed: int = 0) -> set[int]:
         ids = [*["mine-1"] * n_unknown, *[cached] * (40 - n_unknown), *["context-1"] * n_unnamed]
         responses = [Response(TASKS[0], (Passage(name, "A text."),), f"{nearly(TASKS[0])} {name}") for name in ids]
         names = find_implausible(responses, setting=Setting.FULL_RAG, benchmark=BENCHMARK)
         return {index for index, one in enumerate(names) if "unknown_passages" in one}
 
-    assert found(38) == set(), "95 of 100"
-    assert found(39) == set(range(39))
-    assert found(39, n_unnamed=60) == set(range(39)), "answers whose passages have no ids do not count"
+    assert reported_indexes(38) == set(), "95 of 100"
+    assert reported_indexes(39) == set(range(39))
+    assert reported_indexes(39, n_unnamed=60) == set(range(39)), "answers whose passages have no ids do not count"
     mixed = [Response(TASKS[0], (Passage("mine-1", "A."), Passage(cached, "B.")), nearly(TASKS[0]))] * 40
     assert not any("unknown_passages" in one for one in find_implausible(mixed, benchmark=BENCHMARK))
 
