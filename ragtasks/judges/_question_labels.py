@@ -105,7 +105,7 @@ def question_labels(labelling: Labelling) -> Rubric:
         )
 
     texts = (prompt.source, *meanings, labelling.rule)
-    return Rubric(labelling.name, "of which kind the question is, judged", open_, texts)
+    return Rubric(labelling.name, "type of the question, judged", open_, texts)
 
 
 def _labels_in(value: object, labelling: Labelling) -> list[str]:

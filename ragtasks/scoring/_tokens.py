@@ -69,7 +69,7 @@ def token_counter(tokenizer: str | None) -> Count:
         return estimated_tokens
     next_step = "name a folder or a model of the hub, or leave it out for an estimate"
     with loading(
-        "--tokenizer", tokenizer, expected="a tokeniser that can be loaded", next_step=next_step, has_weights=False
+        "--tokenizer", tokenizer, expected="a tokenizer that can be loaded", next_step=next_step, has_weights=False
     ):
         from transformers import AutoTokenizer
 
