@@ -48,14 +48,14 @@ def test_means_and_differences_are_those_of_evaluate_run(place: Workspace, sampl
     assert found.pairs[0].difference.n_values == len(judged)
 
 
-def test_domains_are_compared_one_by_one_and_with_a_baseline_only(place: Workspace) -> None:
+def test_domains_are_compared_separately_and_only_with_the_baseline(place: Workspace) -> None:
     found = compare_runs(place, NAMES, by="domain", baseline="official")
     assert len(found.pairs) == 4 * 2 * 2  # domains, metrics, other runs
     assert {pair.first.name for pair in found.pairs} == {"official"}
     assert {pair.first.group for pair in found.pairs} == {"clapnq", "cloud", "fiqa", "govt"}
 
 
-def test_problems_are_answered_before_anything_is_read(place: Workspace) -> None:
+def test_invalid_arguments_are_refused(place: Workspace) -> None:
     with raises(ConfigurationError):
         compare_runs(place, NAMES, metrics=["ndgc_5"])
     with raises(ConfigurationError):
@@ -89,7 +89,7 @@ def test_a_run_may_be_named_without_its_data(place: Workspace, monkeypatch: pyte
         assert named.output == whole.output.replace(".sample", "")
 
 
-def test_a_run_of_exactly_the_name_comes_first_unless_it_is_of_other_data(tmp_path: Path, sample: Benchmark) -> None:
+def test_an_exact_name_has_precedence_unless_its_run_has_other_data(tmp_path: Path, sample: Benchmark) -> None:
     spec = {
         **{"benchmark": "mtrag", "is_sample": True, "revision": "1", "tasks": "0", "corpora": {}},
         **{"queries": {"form": "rewrite"}, "retriever": {"name": "bm25"}},
@@ -103,7 +103,7 @@ def test_a_run_of_exactly_the_name_comes_first_unless_it_is_of_other_data(tmp_pa
     assert stored_name(tmp_path, "mine", sample) == "mine"
 
 
-def test_what_makes_a_run_count_less_is_named_beside_its_mean(
+def test_notes_name_properties_that_lower_a_mean(
     place: Workspace, tmp_path: Path, sample: Benchmark
 ) -> None:
     whole = ranking_named(sample, RunStore(place.store), NAMES[0]).run

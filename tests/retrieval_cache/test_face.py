@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_the_face_imports_no_engine_and_no_library_of_models() -> None:
+def test_the_package_imports_no_engine_and_no_model_library() -> None:
     late = [
         "torch",
         "transformers",

@@ -23,7 +23,7 @@ from retrieval_cache.store import RunStore
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", SAMPLE, Path()).resolve())
 
 
-def test_it_finds_what_the_stage_finds_by_the_same_index(tmp_path: Path) -> None:
+def test_the_stage_and_queries_during_an_evaluation_share_an_index(tmp_path: Path) -> None:
     store, make = RunStore(tmp_path), partial(parse, "bm25")
     queries = build_queries(BENCHMARK, "rewrite")
     stored = read_run(build_run(RunRequest(BENCHMARK, queries, make), store))
@@ -39,7 +39,7 @@ def test_it_finds_what_the_stage_finds_by_the_same_index(tmp_path: Path) -> None
     assert all(what.startswith("govt: ") for what in told)
 
 
-def test_a_stored_ranking_is_no_retriever_of_new_queries(tmp_path: Path) -> None:
+def test_a_run_file_cannot_search_new_queries(tmp_path: Path) -> None:
     file = tmp_path / "own.trec"
     file.write_text("q<::>1 Q0 p 1 1.0 t\n")
     with pytest.raises(ConfigurationError, match="finds no others"):
@@ -84,7 +84,7 @@ def test_a_run_over_several_corpora_loads_its_encoder_once(
     assert len(loaded) == 4, "what a run loaded is not held behind it"
 
 
-def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
+def test_a_corpus_is_encoded_once_for_all_retrievers(
     source: PassageSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_encoded: list[int] = []
@@ -115,7 +115,7 @@ def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
     assert len(list((store.root / "vectors").iterdir())) == 3, "another corpus has vectors of its own"
 
 
-def test_encoding_knows_how_many_passages_there_are(source: PassageSource, tmp_path: Path) -> None:
+def test_progress_of_encoding_has_the_number_of_passages(source: PassageSource, tmp_path: Path) -> None:
     steps: list[tuple[str, int, int | None]] = []
     indexed(parse("dense:minilm"), source, RunStore(tmp_path / "runs"), lambda *step: steps.append(step))
     assert steps[-1] == ("encode passages", 3, 3)

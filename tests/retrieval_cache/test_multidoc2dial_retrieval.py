@@ -31,7 +31,7 @@ def queries(form: str, name: str = "multidoc2dial") -> Mapping[str, str]:
     return build_queries(benchmark(name), form).texts
 
 
-def test_the_papers_query_forms() -> None:
+def test_the_papers_query_forms_are_accepted_as_aliases() -> None:
     tasks = benchmark("multidoc2dial").tasks
     task_id = next(task.task_id for task in tasks if task.question == "And what do the new ones cost me?")
     assert queries("contextualized")[task_id] == "And what do the new ones cost me?"
@@ -52,14 +52,14 @@ def test_the_papers_query_forms() -> None:
             fused_queries([built, build_queries(benchmark("multidoc2dial"), form)])
 
 
-def test_a_question_without_a_rewrite_stays_as_it_is() -> None:
+def test_a_question_without_a_rewrite_is_unchanged() -> None:
     built = build_queries(benchmark("multidoc2dial_propositions"), "decontextualized")
     assert len(built.fallbacks) == 34 - 28
     with pytest.raises(ConfigurationError, match="llm_rewrite"):
         build_queries(benchmark("doc2dial"), "decontextualized")
 
 
-def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path: Path) -> None:
+def test_bm25_parameters_and_fusion_are_evaluated_on_passages(tmp_path: Path) -> None:
     here = place("multidoc2dial", tmp_path)
     lines = ["bm25s:k1=0.9,b=0.4", "bm25s:k1=2.0,b=1.0", "hybrid(bm25,bm25s;k=60,depth=20)"]
     names = [retrieve(here, line, "contextualized", depth=20).folder.name for line in lines]
@@ -71,7 +71,7 @@ def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path
     assert "| 31 |" in text
 
 
-def test_fusion_is_the_papers_formula(tmp_path: Path) -> None:
+def test_fusion_uses_the_papers_formula(tmp_path: Path) -> None:
     here = place("multidoc2dial_token", tmp_path)
     parts = [read_run(retrieve(here, line, "context", depth=20)) for line in ("bm25", "bm25s")]
     fused = read_run(retrieve(here, "hybrid(bm25,bm25s;k=60,depth=20)", "context", depth=20))
@@ -82,7 +82,7 @@ def test_fusion_is_the_papers_formula(tmp_path: Path) -> None:
         assert item.score == pytest.approx(sum(shares))
 
 
-def test_a_run_over_propositions_gives_twenty_to_each_task(tmp_path: Path) -> None:
+def test_a_run_over_propositions_gives_twenty_passages_per_task(tmp_path: Path) -> None:
     here = place("multidoc2dial_propositions", tmp_path)
     stored = retrieve(here, "bm25s", "full_conversation", depth=25, name="mine")
     contexts = contexts_of_run(here.store, "mine", benchmark("multidoc2dial_propositions"), Setting.FULL_RAG)

@@ -47,7 +47,7 @@ def megabytes(folder: Path, line: str, corpus: Path) -> float:
     return 1000 * float(found[1])
 
 
-def test_room_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path, corpus: Path) -> None:
+def test_disk_space_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path, corpus: Path) -> None:
     text = 20_000 * PASSAGE_BYTES / 1e6
     vectors = 20_000 * 384 * 2 / 1e6
     assert megabytes(tmp_path, "bm25", corpus) == pytest.approx(text, abs=10)
@@ -62,7 +62,7 @@ def test_room_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path
     assert "about 0.2" in disk
 
 
-def test_shards_need_no_room_if_a_run_names_their_passages(tmp_path: Path) -> None:
+def test_shards_need_no_disk_space_if_a_run_names_their_passages(tmp_path: Path) -> None:
     shards, trec = tmp_path / "shards", tmp_path / "all.trec"
     shards.mkdir()
     rows = [{"docid": f"p{n}", "segment": "word " * 200} for n in range(20_000)]
@@ -73,13 +73,13 @@ def test_shards_need_no_room_if_a_run_names_their_passages(tmp_path: Path) -> No
     assert megabytes(tmp_path, f"hybrid(bm25,run:{trec})", shards) == pytest.approx(text, abs=10)
 
 
-def test_indexes_of_an_earlier_call_need_no_room_again(tmp_path: Path, corpus: Path) -> None:
+def test_existing_indexes_need_no_further_disk_space(tmp_path: Path, corpus: Path) -> None:
     stored = tmp_path / "store" / "indexes" / "key"
     stored.mkdir(parents=True)
     (stored / "index").write_bytes(b"0" * 15_000_000)
     assert megabytes(tmp_path, "bm25", corpus) == pytest.approx(10, abs=10)
 
 
-def test_a_corpus_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+def test_problems_with_several_corpora_are_one_error(tmp_path: Path) -> None:
     found = problems(tmp_path, "bm25", clapnq=str(tmp_path / "none.jsonl"), other="hf:x")
     assert any("mtrag has no domain 'other'" in line and "none.jsonl" in line for line in found)

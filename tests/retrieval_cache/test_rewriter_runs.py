@@ -48,7 +48,7 @@ def printed(*arguments: str) -> str:
     return done.output
 
 
-def test_a_model_that_rewrites_nothing_makes_no_run(place: Workspace) -> None:
+def test_a_model_without_rewrites_makes_no_run(place: Workspace) -> None:
     with chat_server(empty) as server, raises(JudgeError):
         retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"m,base_url={server.base_url}"))
     assert not list(place.store.glob("runs/*"))
@@ -74,7 +74,7 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Workspace) -> No
     assert f"- weak: {told}" in printed("compare", "weak", "official", "--data", "sample")
 
 
-def test_the_model_and_its_prompt_are_part_of_what_a_run_is_made_of(place: Workspace) -> None:
+def test_the_model_and_its_prompt_are_part_of_the_key_of_a_run(place: Workspace) -> None:
     with chat_server(lambda *_: completion(REWRITE)) as server:
         first, other = (
             retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"{model},base_url={server.base_url}"))

@@ -67,12 +67,12 @@ def test_tables_of_two_runs_and_the_official_one(place: Workspace) -> None:
         assert f"| {name} " in text
 
 
-def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Workspace) -> None:
+def test_a_missing_published_ranking_is_an_error_with_a_next_step(place: Workspace) -> None:
     with raises(ConfigurationError):
         evaluate_runs(replace(place, benchmark="mtrag_un"), ["official"])
 
 
-def test_problems_in_names_show_before_anything_is_read(place: Workspace) -> None:
+def test_invalid_arguments_are_refused_before_files_are_read(place: Workspace) -> None:
     with pytest.raises(ConfigurationError, match="bm25"):
         retrieve(place, "bm52", "rewrite", depth=20)
     with pytest.raises(ConfigurationError, match="rewrite"):
@@ -86,7 +86,7 @@ def test_problems_in_names_show_before_anything_is_read(place: Workspace) -> Non
         retrieve(place, "bm25", "last_turn", depth=20, name="my run")
 
 
-def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(place: Workspace) -> None:
+def test_a_repeated_run_is_shown_once_and_a_run_of_other_data_is_refused(place: Workspace) -> None:
     run = retrieve(place, "bm25", "last_turn", depth=3, name="mine")
     text = render([evaluate_runs(place, ["mine", "mine"])], Format.MARKDOWN)
     assert text == render([evaluate_runs(place, ["mine"])], Format.MARKDOWN)
@@ -99,7 +99,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
         evaluate_runs(place, ["mine"])
 
 
-def test_files_of_one_name_in_two_folders_are_told_apart(place: Workspace, tmp_path: Path) -> None:
+def test_files_of_equal_names_are_shown_by_their_paths(place: Workspace, tmp_path: Path) -> None:
     file = next(retrieve(place, "bm25", "last_turn", depth=3, name="mine").folder.glob("*.trec"))
     paths = [str(tmp_path / folder / "run.trec") for folder in "ab"]
     for path in map(Path, paths):
@@ -110,13 +110,13 @@ def test_files_of_one_name_in_two_folders_are_told_apart(place: Workspace, tmp_p
     assert tables[-1].title == f"Against {paths[0]}, query by query"
 
 
-def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Workspace) -> None:
+def test_standalone_labels_are_the_same_for_every_run(place: Workspace) -> None:
     retrieve(place, "bm25", "last_turn", depth=20, name="mine")
     text = render([evaluate_runs(place, ["mine", "official"])], Format.MARKDOWN)
     assert re.findall(r"- (.+?): .*76 of 76 later turns", text) == ["every run"]
 
 
-def test_rewriting_model_is_asked_once_for_each_later_turn(place: Workspace, model: Any, sample: Benchmark) -> None:
+def test_the_rewriter_receives_one_request_for_each_later_turn(place: Workspace, model: Any, sample: Benchmark) -> None:
     place = replace(place, secrets={"REWRITER_KEY": "secret-key"}.get)
     rewriter = Rewriter(f"m,api_key_env=REWRITER_KEY,base_url=http://127.0.0.1:{model.server_port}/v1")
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
@@ -145,7 +145,7 @@ def test_a_models_rewrite_is_fused_with_other_forms(place: Workspace, model: Any
             retrieve(place, "bm25", forms, depth=10, rewriter=rewriter if hint != "rewrite" else None)
 
 
-def test_dead_rewriting_model_is_one_clear_error(place: Workspace, model: Any) -> None:
+def test_a_failing_rewriter_is_one_clear_error(place: Workspace, model: Any) -> None:
     model.status = 401
     with pytest.raises(JudgeError, match="401"):
         retrieve(

@@ -19,13 +19,13 @@ from retrieval_cache.spec import parse
         ("mine.module:Retriever,password=hunter2", "OPENAI_API_KEY"),
     ],
 )
-def test_key_in_the_line_is_refused_without_showing_it(line: str, variables: str) -> None:
+def test_a_key_in_the_line_is_refused_without_printing_it(line: str, variables: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         parse(line)
     assert "hunter2" not in str(error.value)
     assert f"set {variables} in" in str(error.value)
 
 
-def test_key_of_the_caller_reaches_the_retriever_and_not_its_description() -> None:
+def test_a_key_of_the_caller_reaches_the_retriever_and_not_its_description() -> None:
     retriever = parse("elser:http://localhost:9200,index=passages", {"ELASTIC_API_KEY": "hunter2"}.get)
     assert "hunter2" not in f"{retriever.name}{retriever.describe()!r}{retriever!r}"

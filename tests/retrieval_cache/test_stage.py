@@ -45,7 +45,7 @@ def stored(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return store, build_run(_request(sample), store).folder
 
 
-def test_run_covers_every_task_and_ranks_what_the_qrels_name(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+def test_a_run_only_contains_tasks_and_ranks_references_high(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
     store, folder = stored
     run = read_run(store.named(folder.name))
     assert set(run) <= {task.task_id for task in sample.tasks}
@@ -79,7 +79,7 @@ def test_reference_rag_contexts_start_with_the_references(sample: Benchmark, sto
         assert len(passages) == len({item.passage_id for item in passages}) == 5
 
 
-def test_same_request_is_found_and_not_made_again(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+def test_an_existing_run_is_reused(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
     store, folder = stored
     before = (folder / "manifest.json").stat().st_mtime_ns
     assert build_run(_request(sample), store).folder == folder
@@ -117,14 +117,14 @@ def test_several_query_forms_are_fused_by_reciprocal_rank(sample: Benchmark, tmp
     assert other.manifest.key != fused.manifest.key
 
 
-def test_one_form_stays_itself_and_none_is_fused_with_itself(sample: Benchmark) -> None:
+def test_a_single_form_is_unchanged_and_repeated_forms_are_refused(sample: Benchmark) -> None:
     queries = build_queries(sample, "rewrite")
     assert fused_queries([queries]) is queries
     with pytest.raises(ConfigurationError, match="rewrite more than once"):
         fused_queries([queries, build_queries(sample, "last_turn"), queries])
 
 
-def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benchmark, tmp_path: Path) -> None:
+def test_the_key_depends_on_queries_and_depth_and_not_on_the_name(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     first = build_run(_request(sample), store).manifest.key
     texts = dict(build_queries(sample, "rewrite").texts)
@@ -135,7 +135,7 @@ def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benc
     assert (mine.manifest.key, mine.manifest.name, verify_run(mine)) == (first, "mine", [])
 
 
-def test_another_text_in_a_corpus_and_another_release_of_a_library_are_other_runs(
+def test_another_corpus_text_or_library_version_makes_another_run(
     sample: Benchmark, tmp_path: Path
 ) -> None:
     def newer() -> Retriever:
@@ -157,7 +157,7 @@ def test_another_text_in_a_corpus_and_another_release_of_a_library_are_other_run
     assert len({run.manifest.key for run in (first, second, third)}) == 3
 
 
-def test_taken_name_is_refused_and_default_name_is_not(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_existing_name_is_refused_and_an_existing_default_name_gets_a_suffix(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     build_run(_request(sample, name="mine"), store)
     with pytest.raises(ConfigurationError, match="official"):
@@ -170,7 +170,7 @@ def test_taken_name_is_refused_and_default_name_is_not(sample: Benchmark, tmp_pa
     assert second.folder.name.startswith(first.folder.name + ".")
 
 
-def test_changed_file_is_seen_by_verify_and_refused_by_the_reader(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_changed_file_is_reported_by_verify_and_refused_by_the_reader(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     run = build_run(_request(sample), store)
     assert verify_run(run) == []
@@ -181,7 +181,7 @@ def test_changed_file_is_seen_by_verify_and_refused_by_the_reader(sample: Benchm
         contexts_of_run(store.root, run.folder.name, sample, Setting.FULL_RAG)
 
 
-def test_run_for_other_data_is_refused_with_what_differs(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+def test_a_run_for_other_data_is_refused_with_the_differences(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
     store, folder = stored
     other = replace(sample, tasks=sample.tasks[1:])
     with pytest.raises(CacheError, match="tasks: run"):
@@ -202,7 +202,7 @@ def test_a_corrupt_run_can_be_removed(sample: Benchmark, tmp_path: Path) -> None
     assert [run.folder.name for run in store.all()] == ["other"]
 
 
-def test_unknown_run_lists_close_names(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+def test_an_unknown_run_is_refused_with_close_names(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
     store, folder = stored
     with pytest.raises(CacheError, match=folder.name):
         contexts_of_run(store.root, folder.name[:-1], sample, Setting.FULL_RAG)
@@ -243,7 +243,7 @@ def test_killed_builds_resume_to_the_same_bytes(stored: tuple[RunStore, Path], t
     assert _bytes(run.folder) == _bytes(stored[1])
 
 
-def test_half_written_files_of_killed_builds_are_not_published(
+def test_partial_files_of_killed_builds_are_not_published(
     sample: Benchmark, stored: tuple[RunStore, Path], tmp_path: Path
 ) -> None:
     store = RunStore(tmp_path)
@@ -255,7 +255,7 @@ def test_half_written_files_of_killed_builds_are_not_published(
 
 
 @pytest.mark.slow
-def test_two_processes_make_one_run(tmp_path: Path) -> None:
+def test_two_processes_build_a_single_run(tmp_path: Path) -> None:
     both = [_start(tmp_path), _start(tmp_path)]
     for process in both:
         process.communicate()

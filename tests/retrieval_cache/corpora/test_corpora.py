@@ -136,7 +136,7 @@ def test_every_container_gives_the_same_passages(tmp_path: Path, container: Call
     field=st.sampled_from(["_id", "text", "title"]),
     change=st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=3),
 )
-def test_the_checksum_moves_with_every_text(
+def test_every_text_changes_the_checksum(
     tmp_path_factory: pytest.TempPathFactory, row: int, field: str, change: str
 ) -> None:
     folder = tmp_path_factory.mktemp("corpus")
@@ -146,7 +146,7 @@ def test_the_checksum_moves_with_every_text(
     assert survey_corpus(before).checksum != survey_corpus(write(folder / "after.jsonl", lines(changed))).checksum
 
 
-def test_the_checksum_ignores_what_decides_nothing_and_knows_borders_and_order(tmp_path: Path) -> None:
+def test_the_checksum_depends_on_field_borders_and_order_and_not_on_other_fields(tmp_path: Path) -> None:
     def checksum(*rows: dict[str, object]) -> str:
         return survey_corpus(write(tmp_path / "c.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))).checksum
 
@@ -158,7 +158,7 @@ def test_the_checksum_ignores_what_decides_nothing_and_knows_borders_and_order(t
     assert checksum(one, two) != checksum(two, one)
 
 
-def test_ids_may_be_numbers_and_columns_of_other_names_are_no_texts(tmp_path: Path) -> None:
+def test_ids_may_be_numbers_and_texts_require_a_known_column(tmp_path: Path) -> None:
     table = pa.table({"docid": [7, 8], "body": ["one", "two"], "title": ["h", "h"], "vector": [[0.5], [1.0]]})
     pq.write_table(table, tmp_path / "c.parquet")
     assert list(read_corpus(str(tmp_path / "c.parquet"))) == [Passage("7", "one", "h"), Passage("8", "two", "h")]
@@ -167,7 +167,7 @@ def test_ids_may_be_numbers_and_columns_of_other_names_are_no_texts(tmp_path: Pa
         list(read_corpus(str(tmp_path / "c.parquet")))
 
 
-def test_segments_need_no_other_names(tmp_path: Path) -> None:
+def test_segments_of_ms_marco_are_read_by_their_own_field_names(tmp_path: Path) -> None:
     row = {"docid": "d#0_0", "url": "u", "title": "T", "headings": "h", "segment": "one", "start_char": 0}
     location = write(tmp_path / "c.json.gz", gzip.compress(orjson.dumps(row)))
     assert list(read_corpus(location)) == [Passage("d#0_0", "one", "T", "u")]
@@ -193,7 +193,7 @@ def test_a_broken_line_is_named(tmp_path: Path, broken: bytes, expected: str) ->
         survey_corpus(location)
 
 
-def test_all_problems_are_in_one_error_and_no_passage_follows_the_first(tmp_path: Path) -> None:
+def test_one_error_lists_all_problems_and_no_passage_follows_the_first(tmp_path: Path) -> None:
     location = write(tmp_path / "c.jsonl", b'{"_id": "a", "text": "t"}\nx\n{"_id": "b", "text": "t"}\n{}\n')
     passages = read_corpus(location)
     assert next(passages).passage_id == "a"
@@ -203,7 +203,7 @@ def test_all_problems_are_in_one_error_and_no_passage_follows_the_first(tmp_path
     assert "line 4: no id" in str(error.value)
 
 
-def test_a_corpus_of_problems_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_reading_stops_after_twenty_errors(tmp_path: Path) -> None:
     with raises(BenchmarkFileError) as error:
         list(read_corpus(write(tmp_path / "c.jsonl", b"{}\n" * 500)))
     assert "line 21" not in str(error.value)
@@ -219,7 +219,7 @@ def test_a_corrupt_container_is_one_clear_error(tmp_path: Path, container: Calla
         list(read_corpus(str(path)))
 
 
-def test_a_changed_byte_in_a_zip_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_byte_in_a_zip_is_detected(tmp_path: Path) -> None:
     path = Path(zip_file(tmp_path))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -238,7 +238,7 @@ def test_a_changed_byte_in_a_zip_is_noticed(tmp_path: Path) -> None:
         ("folder/notes.txt", b"x", "found: notes.txt"),
     ],
 )
-def test_what_is_no_corpus_is_refused(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+def test_files_that_are_not_a_corpus_are_refused(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     path = Path(write(tmp_path / name, content))
     with pytest.raises(BenchmarkFileError, match=expected):
         list(read_corpus(str(path.parent if name.startswith("folder") else path)))
@@ -252,7 +252,7 @@ def test_a_zip_with_two_files_is_refused(tmp_path: Path) -> None:
         list(read_corpus(str(tmp_path / "c.jsonl.zip")))
 
 
-def test_names_that_say_nothing_or_too_much_are_refused(tmp_path: Path) -> None:
+def test_missing_unknown_and_ambiguous_locations_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="found: nothing"):
         list(read_corpus(str(tmp_path / "absent.jsonl")))
     with pytest.raises(ConfigurationError, match="a name that ends in"):
@@ -284,7 +284,7 @@ def test_a_reader_that_stops_early_closes_the_file(tmp_path: Path) -> None:
     ("domain", "n_passages", "n_blank"),
     [("clapnq", 12_628, 0), ("cloud", 13_294, 3), ("fiqa", 15_332, 0), ("govt", 1_258, 0)],
 )
-def test_the_real_corpora(mtrag_root: Path, domain: str, n_passages: int, n_blank: int) -> None:
+def test_the_official_corpora_have_the_expected_sizes(mtrag_root: Path, domain: str, n_passages: int, n_blank: int) -> None:
     survey = survey_corpus(str(mtrag_root / "corpora/passage_level" / f"{domain}.jsonl.zip"))
     assert (survey.n_passages, survey.n_blank) == (n_passages, n_blank)
 
@@ -301,7 +301,7 @@ print(n, re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text()
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
-def test_memory_stays_flat_when_the_corpus_is_ten_times_as_large(mtrag_root: Path, tmp_path: Path) -> None:
+def test_memory_is_constant_for_a_corpus_of_ten_times_the_size(mtrag_root: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(mtrag_root / "corpora/passage_level/govt.jsonl.zip") as archive:
         rows = [json.loads(line) for line in archive.read(archive.namelist()[0]).splitlines()]
     peaks = {}

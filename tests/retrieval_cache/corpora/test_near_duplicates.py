@@ -35,7 +35,7 @@ def shingle_set(content: str) -> set[tuple[str, ...]]:
     return {tuple(words[start : start + 5]) for start in range(max(1, len(words) - 4))}
 
 
-def test_groups_with_their_similarities() -> None:
+def test_groups_have_passages_and_similarities() -> None:
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
     report = found([text(2), original, text(3), original.upper() + " !", changed, "", "...", text(4)])
@@ -45,14 +45,14 @@ def test_groups_with_their_similarities() -> None:
     assert (report.n_passages, report.n_without_words, len(report.redundant), report.n_crowded) == (8, 2, 2, 0)
 
 
-def test_one_changed_word_is_enough_to_fall_below_a_high_threshold() -> None:
+def test_one_changed_word_is_below_a_high_threshold() -> None:
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
     assert found([original, changed], 0.96).groups == ()
     assert len(found([original, changed], 0.95).groups) == 1
 
 
-def test_a_chain_is_one_group_and_says_how_far_its_ends_are_apart() -> None:
+def test_a_chain_is_one_group_with_similarities_to_the_first_passage() -> None:
     words = text(5).split()
     report = found([" ".join(words[start : start + 150]) for start in (0, 14, 28)])
     (group,) = report.groups
@@ -60,7 +60,7 @@ def test_a_chain_is_one_group_and_says_how_far_its_ends_are_apart() -> None:
     assert group.similarities[1] >= 0.8 > group.similarities[2]
 
 
-def test_an_empty_corpus_and_thresholds_out_of_range() -> None:
+def test_an_empty_corpus_has_no_groups_and_thresholds_out_of_range_are_refused() -> None:
     assert found([]) == NearDuplicates((), 0, 0, 0)
     for threshold in (0.49, 1.01, float("nan")):
         with pytest.raises(ConfigurationError, match=r"threshold from 0\.5 to 1"):
@@ -68,7 +68,7 @@ def test_an_empty_corpus_and_thresholds_out_of_range() -> None:
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), st.lists(st.sampled_from("abcd"), min_size=1))
-def test_jaccard_is_that_of_the_sets_of_shingles(left: list[str], right: list[str]) -> None:
+def test_jaccard_equals_that_of_the_sets_of_shingles(left: list[str], right: list[str]) -> None:
     texts = [" ".join(left), " ".join(right)]
     sets = [shingle_set(content) for content in texts]
     expected = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
@@ -76,7 +76,7 @@ def test_jaccard_is_that_of_the_sets_of_shingles(left: list[str], right: list[st
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.65, 0.8, 0.95])
-def test_few_pairs_at_the_threshold_are_missed_and_none_is_invented(threshold: float) -> None:
+def test_few_pairs_at_the_threshold_are_missed_without_false_positives(threshold: float) -> None:
     texts = []
     for seed in range(200):
         words = text(seed).split()
@@ -97,7 +97,7 @@ def test_many_copies_of_one_passage_are_one_group() -> None:
 
 
 @pytest.mark.slow
-def test_the_real_govt_corpus_agrees_with_comparing_everything(mtrag_root: Path) -> None:
+def test_groups_of_the_real_govt_corpus_equal_a_comparison_of_all_pairs(mtrag_root: Path) -> None:
     location = str(mtrag_root / "corpora/passage_level/govt.jsonl.zip")
     report = near_duplicates(lambda: read_corpus(location))
     sets = {passage.passage_id: shingles(passage.text) for passage in read_corpus(location)}
@@ -116,7 +116,7 @@ def test_the_real_govt_corpus_agrees_with_comparing_everything(mtrag_root: Path)
     assert (len(report.groups), len(report.redundant)) == (21, 28)
 
 
-def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(tmp_path: Path) -> None:
+def test_a_corpus_is_written_without_near_duplicates_and_with_unchanged_rows(tmp_path: Path) -> None:
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
     rows = [
@@ -133,7 +133,7 @@ def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(tmp_
 
 
 @pytest.mark.slow
-def test_on_real_segments_the_shingles_of_nine_find_what_all_pairs_find() -> None:
+def test_groups_of_real_segments_equal_a_comparison_of_all_pairs() -> None:
     path = REAL_DATA / "trec_rag" / "retrieve_results" / "rzrho.researchy_small.jsonl"
     if not path.is_file():
         pytest.skip(f"no real retrieval results at {path}")

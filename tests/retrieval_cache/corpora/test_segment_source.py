@@ -75,7 +75,7 @@ def problem_of(shards: Path, named: Iterable[str]) -> str:
     return str(error.value)
 
 
-def test_named_segments_come_whole_in_the_order_of_the_source(shards: Path) -> None:
+def test_named_segments_are_returned_in_the_order_of_the_source(shards: Path) -> None:
     numbers = [29, 3, 17, 11]
     told: list[tuple[str, int, int | None]] = []
     source = opened(shards, map(segment_id, numbers), progress=lambda *step: told.append(step))
@@ -97,7 +97,7 @@ WAYS = [
 
 
 @given(written=st.lists(st.sampled_from(WAYS), min_size=1, max_size=30), data=st.data())
-def test_what_is_found_does_not_depend_on_how_lines_are_written(
+def test_segments_are_found_in_any_json_format(
     tmp_path_factory: pytest.TempPathFactory, written: list[Any], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("source")
@@ -122,7 +122,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return read
 
 
-def test_only_shards_that_were_not_finished_are_read_again(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_unfinished_shards_are_read_again(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = counted(monkeypatch)
     named = [segment_id(number) for number in (3, 17, 29)]
     found = list(opened(shards, named))
@@ -139,7 +139,7 @@ def test_only_shards_that_were_not_finished_are_read_again(shards: Path, monkeyp
     assert len(read) == 3  # other segments require another pass
 
 
-def test_what_was_kept_and_is_corrupt_is_named(shards: Path) -> None:
+def test_a_corrupt_file_of_stored_segments_is_named(shards: Path) -> None:
     named = [segment_id(3)]
     list(opened(shards, named))
     kept = next(path for path in shards.parent.glob("kept/*/*.jsonl") if path.stat().st_size)
@@ -148,7 +148,7 @@ def test_what_was_kept_and_is_corrupt_is_named(shards: Path) -> None:
         list(opened(shards, named))
 
 
-def test_the_description_moves_with_content_names_and_wanted_and_not_with_the_place(shards: Path) -> None:
+def test_the_description_depends_on_content_and_wanted_segments_and_not_on_the_folder(shards: Path) -> None:
     def described(*named: str) -> dict[str, Any]:
         return opened(shards, named).describe()
 
@@ -191,13 +191,13 @@ def test_missing_segments_are_all_listed(shards: Path) -> None:
     assert "name the source of the run" in message
 
 
-def test_a_source_of_something_else_is_told_shortly(shards: Path) -> None:
+def test_a_source_without_any_wanted_segment_is_a_short_error(shards: Path) -> None:
     message = problem_of(shards, [f"other{number}" for number in range(5000)])
     assert "none of the 5000 segments" in message
     assert len(message) < 600
 
 
-def test_a_segment_that_stands_twice_is_named_by_both_places(tmp_path: Path) -> None:
+def test_a_repeated_segment_is_named_with_both_lines(tmp_path: Path) -> None:
     first = [segment(1), segment(2), segment(1)]
     shards = write_shards(tmp_path / "source", [lines_of(first), lines_of([segment(5), segment(2)])])
     message = problem_of(shards, [segment_id(1), segment_id(2)])
@@ -225,7 +225,7 @@ def test_broken_lines_are_named(tmp_path: Path, broken: bytes, expected: str) ->
     assert f"segmented_01.json.gz, {expected}" in problem_of(shards, [segment_id(3)])
 
 
-def test_problems_of_all_shards_are_in_one_error_and_good_shards_are_kept(
+def test_one_error_lists_problems_of_all_shards_and_good_shards_are_kept(
     shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corrupt, other = shards / "segmented_00.json.gz", shards / "segmented_02.json.gz"
@@ -244,13 +244,13 @@ def test_problems_of_all_shards_are_in_one_error_and_good_shards_are_kept(
 
 
 @pytest.mark.parametrize("n_lost", [1, 8, 30])
-def test_a_shard_without_its_end_is_noticed(shards: Path, n_lost: int) -> None:
+def test_a_truncated_shard_is_detected(shards: Path, n_lost: int) -> None:
     shard = shards / "segmented_01.json.gz"
     shard.write_bytes(shard.read_bytes()[:-n_lost])
     assert f"{shard}, line " in problem_of(shards, [segment_id(3)])
 
 
-def test_a_shard_full_of_problems_ends_early(tmp_path: Path) -> None:
+def test_reading_a_shard_stops_after_twenty_errors(tmp_path: Path) -> None:
     shards = write_shards(tmp_path / "source", [b"x\n" * 5000])
     message = problem_of(shards, [segment_id(3)])
     assert "line 20: not JSON" in message
@@ -280,7 +280,7 @@ def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 
 @pytest.mark.parametrize("line", ["run:{trec}", "hybrid(run:{trec},run:{trec})", "rerank(run:{trec},cross-encoder:x)"])
-def test_retrievers_over_runs_know_their_passages(line: str, sharded: tuple[dict[str, str], Path, StoredRun]) -> None:
+def test_retrievers_over_runs_name_their_passages_in_advance(line: str, sharded: tuple[dict[str, str], Path, StoredRun]) -> None:
     from retrieval_cache.retrievers.protocol import wanted_passages
 
     _, trec, stored = sharded
@@ -291,7 +291,7 @@ def test_retrievers_over_runs_know_their_passages(line: str, sharded: tuple[dict
         assert wanted_passages(parse(f"hybrid({whole},run:{trec})"), [{query_id: "text"}]) is None
 
 
-def test_the_stage_makes_the_same_contexts_from_a_run_and_shards_as_from_the_corpora(
+def test_contexts_from_shards_equal_those_from_complete_corpora(
     sample: Benchmark,
     sharded: tuple[dict[str, str], Path, StoredRun],
     tmp_path: Path,
@@ -314,7 +314,7 @@ def test_the_stage_makes_the_same_contexts_from_a_run_and_shards_as_from_the_cor
     assert read == []
 
 
-def test_a_whole_corpus_in_shards_is_still_surveyed_for_other_retrievers(
+def test_a_corpus_in_shards_is_read_completely_for_other_retrievers(
     sample: Benchmark, sharded: tuple[dict[str, str], Path, StoredRun], tmp_path: Path
 ) -> None:
     corpora, _, stored = sharded
@@ -322,7 +322,7 @@ def test_a_whole_corpus_in_shards_is_still_surveyed_for_other_retrievers(
     assert set(read_run(build_run(request, RunStore(tmp_path)))) == set(read_run(stored))
 
 
-def test_a_broken_run_is_told_before_a_shard_is_read(
+def test_a_broken_run_is_reported_before_shards_are_read(
     sample: Benchmark, sharded: tuple[dict[str, str], Path, StoredRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpora, trec, _ = sharded

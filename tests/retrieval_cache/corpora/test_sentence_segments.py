@@ -38,7 +38,7 @@ def test_windows_overlap_by_half_and_end_with_the_document() -> None:
 
 
 @given(SENTENCES, st.integers(1, 6), st.integers(1, 6))
-def test_a_segment_is_what_stands_at_its_offsets_and_no_text_is_lost(parts: list[str], size: int, stride: int) -> None:
+def test_a_segment_is_the_text_between_its_offsets_and_no_text_is_lost(parts: list[str], size: int, stride: int) -> None:
     body = " ".join(parts)
     if stride > size:
         with pytest.raises(ConfigurationError, match="1 <= stride <= sentences"):
@@ -53,7 +53,7 @@ def test_a_segment_is_what_stands_at_its_offsets_and_no_text_is_lost(parts: list
     assert all(covered)
 
 
-def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_them(tmp_path: Path) -> None:
+def test_ids_contain_number_and_line_offset_and_can_be_read_as_segments(tmp_path: Path) -> None:
     rows = [
         {"docid": f"msmarco_v2.1_doc_00_{n}", "url": "u", "title": "é", "headings": "h", "body": BODY} for n in (0, 9)
     ]
@@ -69,6 +69,6 @@ def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_
         assert [int(part) for part in rest.split("_")] == [number % 3, content.index(line)]
 
 
-def test_ways_of_cutting_do_not_mix(tmp_path: Path) -> None:
+def test_sentences_and_size_exclude_each_other(tmp_path: Path) -> None:
     done = run_command("data", "segment", "x.jsonl", tmp_path / "t", "--sentences", "10", "--size", "5")
     assert (done.status, "--sentences excludes" in done.err) == (1, True)

@@ -23,7 +23,7 @@ def test_corpus_of_the_sample_is_described(sample: Benchmark) -> None:
     assert len(checksum.split()[-1]) == 64
 
 
-def test_repeated_passages_are_listed(tmp_path: Path) -> None:
+def test_near_duplicate_passages_are_listed(tmp_path: Path) -> None:
     text = "the ferry leaves the harbour of Pellin at nine every morning and comes back at noon"
     rows = [
         {"_id": "a", "text": text},
@@ -38,7 +38,7 @@ def test_repeated_passages_are_listed(tmp_path: Path) -> None:
     assert group.startswith("a (1.00), b (0.")
 
 
-def test_what_was_not_compared_or_not_shown_is_counted(tmp_path: Path) -> None:
+def test_passages_without_words_and_hidden_groups_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     texts = [f"the ferry to place{number} leaves the harbour at nine" for number in range(21)] * 2
     rows = [{"_id": f"p{place}", "text": text} for place, text in enumerate([*texts, "?!"])]

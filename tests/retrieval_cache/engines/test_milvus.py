@@ -99,7 +99,7 @@ def test_bm25_over_real_passages_ranks_as_bm25(
 
 
 @engine
-def test_dense_over_real_passages_gives_the_run_of_exact_search(
+def test_dense_over_real_passages_ranks_as_exact_search(
     mtrag_root: Path, tmp_path: Path, opened: list[MilvusRetriever], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -114,7 +114,7 @@ def test_dense_over_real_passages_gives_the_run_of_exact_search(
 
 
 @engine
-def test_dense_over_twenty_thousand_real_passages_finds_what_exact_search_finds(
+def test_dense_over_twenty_thousand_real_passages_ranks_as_exact_search(
     mtrag_root: Path, tmp_path: Path, opened: list[MilvusRetriever]
 ) -> None:
     # Random projections of the passages' term weights, because an encoder would take minutes.
@@ -152,7 +152,7 @@ def projected(vectors: Sequence[Any], width: int = 64) -> np.ndarray[Any, Any]:
 
 
 @engine
-def test_hybrid_fuses_the_two_modes_as_the_hybrid_of_the_embedded_retrievers_does(
+def test_hybrid_mode_ranks_as_the_hybrid_of_both_embedded_retrievers(
     tmp_path: Path, opened: list[MilvusRetriever], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -167,7 +167,7 @@ def test_hybrid_fuses_the_two_modes_as_the_hybrid_of_the_embedded_retrievers_doe
 
 
 @engine
-def test_equal_passages_are_ordered_by_id_and_what_shares_nothing_is_left_out(
+def test_equal_passages_are_ordered_by_id_and_passages_that_share_no_term_are_left_out(
     tmp_path: Path, opened: list[MilvusRetriever]
 ) -> None:
     many = [*FEW, *(Passage(f"same-{number:03d}", "cheese") for number in range(60))]
@@ -179,7 +179,7 @@ def test_equal_passages_are_ordered_by_id_and_what_shares_nothing_is_left_out(
 
 
 @engine
-def test_an_empty_corpus_and_one_without_words_give_empty_rankings(
+def test_empty_corpora_and_corpora_without_words_give_empty_rankings(
     tmp_path: Path, opened: list[MilvusRetriever]
 ) -> None:
     retriever = milvus(opened, tmp_path, mode="bm25")
@@ -188,7 +188,7 @@ def test_an_empty_corpus_and_one_without_words_give_empty_rankings(
 
 
 @engine
-def test_a_corpus_that_is_there_is_neither_counted_nor_stored_again(
+def test_a_stored_corpus_is_neither_counted_nor_stored_again(
     tmp_path: Path, opened: list[MilvusRetriever]
 ) -> None:
     first = searched(milvus(opened, tmp_path, mode="bm25"), FEW, tmp_path / "folder", {"q": "cats"})
@@ -220,7 +220,7 @@ MilvusRetriever(str(folder / "milvus.db"), mode="bm25").index(iter(passages), fo
 
 
 @engine
-def test_a_killed_build_goes_on_where_it_stopped(tmp_path: Path, opened: list[MilvusRetriever]) -> None:
+def test_a_killed_build_continues_where_it_stopped(tmp_path: Path, opened: list[MilvusRetriever]) -> None:
     root = Path(__file__).resolve().parents[3]
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)],
@@ -247,7 +247,7 @@ def test_a_killed_build_goes_on_where_it_stopped(tmp_path: Path, opened: list[Mi
 
 
 @engine
-def test_a_collection_of_another_kind_is_not_touched(tmp_path: Path, opened: list[MilvusRetriever]) -> None:
+def test_a_collection_of_another_format_is_not_changed(tmp_path: Path, opened: list[MilvusRetriever]) -> None:
     from pymilvus import MilvusClient
 
     retriever = milvus(opened, tmp_path, mode="bm25")
@@ -261,7 +261,7 @@ def test_a_collection_of_another_kind_is_not_touched(tmp_path: Path, opened: lis
     client.close()
 
 
-def test_a_server_that_is_not_there_is_named_without_its_secrets(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_named_without_its_secrets(tmp_path: Path) -> None:
     address = "http://somebody:hush@127.0.0.1:9"
     retriever = MilvusRetriever(address, mode="bm25", token="somebody:whisper", timeout_seconds=1)
     begin = time.monotonic()
@@ -288,7 +288,7 @@ def test_an_address_that_is_neither_file_nor_server_is_refused(tmp_path: Path) -
         ({"mode": "bm25", "analyzer": "bm25-standart"}, "did you mean 'bm25-standard'"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, str], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         MilvusRetriever("x.db", **options)  # type: ignore[arg-type]
 
@@ -310,11 +310,11 @@ def test_search_before_index_and_k_out_of_range_are_refused() -> None:
         'milvus:http://host:19530,collection=mine,encoder="minilm,max_length=16",mode=hybrid',
     ],
 )
-def test_the_line_reads_back_as_itself(line: str) -> None:
+def test_the_canonical_line_parses_to_itself(line: str) -> None:
     assert parse(line).name == line
 
 
-def test_the_place_decides_nothing_and_the_analyser_does() -> None:
+def test_the_description_depends_on_the_analyser_and_not_on_the_address() -> None:
     one, other = MilvusRetriever("x.db", mode="bm25"), MilvusRetriever("http://host:19530", mode="bm25")
     assert one.describe() == other.describe()
     assert one.describe() != MilvusRetriever("x.db", mode="bm25", analyzer="bm25-standard").describe()
@@ -369,7 +369,7 @@ def test_the_inner_product_is_the_score_of_bm25(
 
 
 @pytest.mark.parametrize("first", [0, 1, 3, 4])
-def test_rows_are_taken_up_again_from_any_place(tmp_path: Path, first: int) -> None:
+def test_storing_resumes_at_any_row(tmp_path: Path, first: int) -> None:
     weights = TermWeights("bm25")
     weights.prepare(iter([Passage("0", "---"), *FEW]), tmp_path, no_progress)
     whole = list(weights.stored(0))

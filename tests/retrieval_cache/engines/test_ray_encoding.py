@@ -106,7 +106,7 @@ def retrieve(corpus: Path, queries: str, *options: str) -> subprocess.CompletedP
 
 
 # Must be the first test: the others use the one node that it leaves.
-def test_a_node_killed_in_the_middle_changes_no_vector(
+def test_a_node_killed_during_encoding_changes_no_vector(
     nodes: Nodes, passages: list[Passage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, corpus = tmp_path / "store", tmp_path / "corpus.jsonl"
@@ -144,7 +144,7 @@ def test_a_node_killed_in_the_middle_changes_no_vector(
     assert contents(folder) == ours, "the command encoded again what the workers had finished"
 
 
-def test_finished_shards_are_kept_and_corrupt_ones_made_again(
+def test_finished_shards_are_kept_and_corrupt_shards_are_encoded_again(
     nodes: Nodes, passages: list[Passage], tmp_path: Path
 ) -> None:
     folder, some = tmp_path / "vectors", passages[:64]
@@ -165,7 +165,7 @@ def _written(folder: Path, name: str, whole: dict[str, bytes]) -> Path:
     return path
 
 
-def test_what_a_worker_cannot_do_is_told_in_its_words(nodes: Nodes, tmp_path: Path) -> None:
+def test_errors_of_a_worker_are_reported_unchanged(nodes: Nodes, tmp_path: Path) -> None:
     folder = tmp_path / "vectors"
     with pytest.raises(ConfigurationError, match="no-such-model"):
         encoded([Passage("a", "text")], folder, "no-such-model")

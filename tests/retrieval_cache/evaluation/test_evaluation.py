@@ -71,7 +71,7 @@ def test_every_judged_query_has_its_domain_turn_and_values() -> None:
     assert mean(evaluation.results, "RR").value == 0.375
 
 
-def test_slices_are_all_turns_and_domains() -> None:
+def test_slices_are_all_queries_turns_and_domains() -> None:
     evaluation = judged({item.task_id: 1 for item in TASKS})
     found = {
         (part.dimension, part.value): [r.query_id for r in part.of(evaluation.results)]
@@ -86,7 +86,7 @@ def test_slices_are_all_turns_and_domains() -> None:
     }
 
 
-def test_standalone_slices_hold_labelled_later_turns_only() -> None:
+def test_standalone_slices_only_contain_labelled_later_turns() -> None:
     labels = StandaloneLabels("a rewriter", {"c<::>1": True, "c<::>2": False})
     evaluation = judge(Ranking("mine", run_at({"c<::>1": 1})), QRELS, TASKS, standalone=labels)
     found = {
@@ -111,20 +111,20 @@ def test_leaving_queries_out_never_raises_a_mean(ranks: dict[str, int], left_out
             assert less <= more
 
 
-def test_no_judged_queries_have_no_mean() -> None:
+def test_without_judged_queries_there_is_no_mean() -> None:
     evaluation = judged({}, qrels=())
     assert evaluation.results == ()
     assert mean(evaluation.results, "R@5").value is None
 
 
-def test_an_empty_run_is_zero_everywhere() -> None:
+def test_an_empty_run_scores_0_in_every_metric() -> None:
     evaluation = judged({})
     assert {mean(evaluation.results, metric.name).value for metric in RETRIEVAL_METRICS} == {0.0}
     assert len(evaluation.coverage.omitted) == 4
     assert {score.value for score in evaluation.ibm.values()} == {None}
 
 
-def test_the_ibm_profile_is_weighted_by_predictions_of_the_tasks_domains() -> None:
+def test_the_ibm_profile_is_weighted_by_predictions_per_domain() -> None:
     evaluation = judged({"c<::>1": 1, "d<::>1": 0, "d<::>3": 1})
     assert evaluation.ibm["R@5"].value == pytest.approx(1 / 3, abs=1e-9)
     assert mean(evaluation.results, "R@5").value == 0.25
@@ -149,7 +149,7 @@ def test_pairs_are_counted_query_by_query() -> None:
 
 
 @given(ranks_strategy, ranks_strategy)
-def test_pairs_seen_from_the_other_side_are_mirrored(one: dict[str, int], other: dict[str, int]) -> None:
+def test_swapping_two_runs_mirrors_their_comparison(one: dict[str, int], other: dict[str, int]) -> None:
     first, second = judged(one), judged(other, "other")
     there, back = compared(first, second, "nDCG@5"), compared(second, first, "nDCG@5")
     assert there.signs == (back.signs[1], back.signs[0], back.signs[2])
@@ -158,13 +158,13 @@ def test_pairs_seen_from_the_other_side_are_mirrored(one: dict[str, int], other:
     assert there.difference.value == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
 
 
-def test_evaluations_of_other_queries_are_not_compared() -> None:
+def test_runs_with_different_judged_queries_are_not_compared() -> None:
     first, second = judged({"c<::>1": 1}), judged({"c<::>1": 1}, "less", QRELS[:2])
     with raises(ConfigurationError):
         retrieval_section([first, second])
 
 
-def test_judged_queries_that_are_no_tasks_are_refused() -> None:
+def test_judgements_of_unknown_tasks_are_refused() -> None:
     with raises(BenchmarkFileError):
         judge(Ranking("mine", {}), [*QRELS, Qrel("other<::>1", "right", 1)], TASKS)
 
@@ -175,7 +175,7 @@ def test_a_run_of_other_data_is_refused() -> None:
         judge(Ranking("mine", foreign), QRELS, TASKS)
 
 
-def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
+def test_slices_of_the_real_data_have_the_sizes_of_table_4(mtrag_root: Path) -> None:
     tasks = open_benchmark("mtrag", mtrag_root).tasks
     qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     chance = random.Random(3)
@@ -209,7 +209,7 @@ def test_the_task_file_labels_seven_tasks(mtrag_root: Path) -> None:
     assert labels.labels["1534a095279f2cb888fb0bea17bd70da<::>3"] is False
 
 
-def test_another_label_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_an_unknown_standalone_label_is_refused_by_line(tmp_path: Path) -> None:
     path = tmp_path / "mtrag-human/generation_tasks/reference.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text('{"task_id": "c<::>1"}\n{"task_id": "c<::>2", "Standalone Type": ["Perhaps"]}\n')

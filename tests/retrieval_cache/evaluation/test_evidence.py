@@ -42,7 +42,7 @@ def row_of(text: str, run: str) -> list[str]:
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_the_published_rankings_are_scored_whole(benchmark: Benchmark) -> None:
+def test_the_published_rankings_are_scored_at_full_depth(benchmark: Benchmark) -> None:
     """All ten passages of each query, not the six shown to a model."""
     text = section(benchmark, {"official": None})
     rows = json.loads((benchmark.root / "retrieved.json").read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def test_the_published_rankings_are_scored_whole(benchmark: Benchmark) -> None:
     assert all(len(ranking) == 10 for ranking in rankings.values())
 
 
-def test_a_run_that_ranks_the_references_first_is_perfect_and_an_empty_one_nothing(benchmark: Benchmark) -> None:
+def test_references_first_score_1_and_an_empty_run_scores_0(benchmark: Benchmark) -> None:
     perfect: Run = {
         task.task_id: tuple(Ranked(item.passage_id, -rank) for rank, item in enumerate(task.references))
         for task in benchmark.tasks
@@ -63,18 +63,18 @@ def test_a_run_that_ranks_the_references_first_is_perfect_and_an_empty_one_nothi
     assert set(row_of(text, "empty")[2:]) == {"0.0000"}
 
 
-def test_a_run_over_another_corpus_is_not_scored_and_says_so(benchmark: Benchmark) -> None:
+def test_a_run_over_another_corpus_is_unscored_with_the_reason(benchmark: Benchmark) -> None:
     foreign: Run = {benchmark.tasks[0].task_id: (Ranked("elsewhere-1", 1.0),)}
     text = section(benchmark, {"foreign": foreign})
     assert set(row_of(text, "foreign")[2:]) == {"-"}
     assert text.count("- foreign: it ranks passages that the benchmark's corpus does not have") == 1
 
 
-def test_a_benchmark_that_counts_no_evidence_has_no_such_section(sample: Benchmark) -> None:
+def test_a_benchmark_without_evidence_has_no_evidence_table(sample: Benchmark) -> None:
     assert evidence_table(sample, {"official": None}) is None
 
 
-def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
+def test_a_run_over_chunks_is_scored_and_gives_six_passages_per_task(
     benchmark: Benchmark, tmp_path: Path
 ) -> None:
     place = Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
@@ -108,7 +108,7 @@ def official_copy(results: list[dict[str, Any]], root: Path) -> Workspace:
     return Workspace("multihop_rag", str(root), root, root / "store")
 
 
-def test_an_official_result_file_has_the_scripts_scores_and_no_others(tmp_path: Path) -> None:
+def test_an_official_result_file_only_gets_the_scores_of_the_script(tmp_path: Path) -> None:
     path = REAL_DATA / "multihop_rag" / "llm-embedder_retrieval_test.json"
     if not path.is_file():
         pytest.skip(f"no official result file of MultiHop-RAG at {path}")
@@ -138,7 +138,7 @@ def result(question: str, facts: list[str], texts: list[str], kind: str = "infer
     }
 
 
-def test_a_result_file_is_scored_by_path_over_its_own_queries(tmp_path: Path) -> None:
+def test_a_result_file_is_scored_over_its_own_queries(tmp_path: Path) -> None:
     """No data of the benchmark are available, the queries are few and foreign, and null queries do not count."""
     results = [
         result("What did Arden open?", ["Arden opened a mill."], ["Of ships.", "In May Arden opened a mill."]),
@@ -155,7 +155,7 @@ def test_a_result_file_is_scored_by_path_over_its_own_queries(tmp_path: Path) ->
     assert beside.tables[-2].rows[0][:2] == ("official", "20")
 
 
-def test_a_result_file_that_is_none_and_what_it_cannot_give_are_clear_errors(tmp_path: Path) -> None:
+def test_invalid_result_files_and_unsupported_options_are_clear_errors(tmp_path: Path) -> None:
     nowhere = Workspace("multihop_rag", "sample", tmp_path, tmp_path / "store")
     path = tmp_path / "few.json"
     with pytest.raises(BenchmarkFileError, match="found: no file"):
@@ -169,7 +169,7 @@ def test_a_result_file_that_is_none_and_what_it_cannot_give_are_clear_errors(tmp
         judge_runs(nowhere.open(), nowhere.store, [str(path)], RETRIEVAL_METRICS)
 
 
-def test_a_chunk_that_stands_twice_counts_as_the_script_counts_it(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_a_repeated_chunk_counts_as_in_the_official_script(benchmark: Benchmark, tmp_path: Path) -> None:
     path = MTRAG_CHECKOUT.parent / "MultiHop-RAG" / "retrieval_evaluate.py"
     if not path.is_file():
         pytest.skip(f"no official script of MultiHop-RAG at {path}")

@@ -40,7 +40,7 @@ def with_empties_and_ties(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("change", [as_they_are, with_empties_and_ties])
-def test_means_and_every_query_equal_the_scripts(
+def test_means_and_scores_by_query_equal_the_official_scripts(
     tmp_path: Path,
     mtrag_checkout: Path,
     mtrag_root: Path,
@@ -69,13 +69,13 @@ def judged(place: Workspace, run: Run) -> JudgedRun:
     return judge(Ranking("file", run), qrels, benchmark.tasks, data=benchmark.label)
 
 
-def test_the_published_ranking_is_by_its_scores(mtrag_root: Path, tmp_path: Path) -> None:
+def test_the_published_ranking_is_ordered_by_its_scores(mtrag_root: Path, tmp_path: Path) -> None:
     place = Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path)
     found = judge_runs(place.open(), place.store, [OFFICIAL], RETRIEVAL_METRICS)[0]
     assert found.ibm == judged(place, read_run(mtrag_root / RAG)).ibm
 
 
-def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) -> None:
+def test_a_stored_run_keeps_empty_and_missing_rankings_apart(tmp_path: Path) -> None:
     place = Workspace("mtrag", "sample", tmp_path, tmp_path)
     root = place.open().root
     rows = with_empties_and_ties(rows_of(root / RAG))

@@ -76,7 +76,7 @@ def section(text: str, heading: str) -> str:
     return text.split(f"## {heading}")[1].split("\n## ", maxsplit=1)[0]
 
 
-def test_the_papers_domains_average_to_its_totals() -> None:
+def test_the_papers_domain_scores_average_to_its_totals() -> None:
     for form in ("last_turn", "rewrite"):
         (total,) = (r.scores for r in PAPER_ROWS if (r.table, r.retriever, r.query_form) == (3, "Elser", form))
         parts = [(row.n or 0, row.scores) for row in PAPER_ROWS if row.table == 15 and row.query_form == form]
@@ -98,7 +98,7 @@ def test_the_papers_subsets_average_to_its_total() -> None:
     assert {domain: PAPER_SUBSETS["domain", domain][0] for domain in MTRAG.domains} == OFFICIAL_QUERIES
 
 
-def test_the_papers_scores_stand_beside_ours_on_the_official_corpora() -> None:
+def test_scores_on_the_official_corpora_are_shown_next_to_the_papers() -> None:
     text = rendered([evaluation()])
     assert "not compar" not in text
     ours, *paper = cells(section(text, "All queries"), "mine") + cells(section(text, "All queries"), "paper: BM25")
@@ -142,7 +142,7 @@ def test_the_papers_scores_stand_beside_ours_on_the_official_corpora() -> None:
     ]
 
 
-def test_a_pooled_subset_is_said_not_to_be_comparable() -> None:
+def test_a_smaller_corpus_is_marked_as_not_comparable() -> None:
     text = rendered([evaluation(sizes={**OFFICIAL_CORPUS_SIZES, "govt": 1_258})])
     assert "mine is not comparable with the paper" in text
     assert "govt: 1,258 of 49,607 passages searched" in text
@@ -150,7 +150,7 @@ def test_a_pooled_subset_is_said_not_to_be_comparable() -> None:
     assert cells(text, "paper: BM25", "rewrite")
 
 
-def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
+def test_corpora_of_unknown_size_are_marked_as_not_comparable() -> None:
     assert not_comparable(evaluation(sizes={})) == "the number of searched passages is unknown"
     assert "fiqa: unknown of 61,022" in not_comparable(evaluation(sizes={"govt": 49_607}))
     assert not_comparable(evaluation(sizes={"govt": 49_607}, domains=["govt"])) == ""
@@ -158,14 +158,14 @@ def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
     assert {not_comparable(evaluation(sizes={"cloud": n}, domains=["cloud"])) for n in (72_422, 72_442)} == {""}
 
 
-def test_other_data_is_not_set_beside_the_paper() -> None:
+def test_other_data_are_shown_without_the_papers_scores() -> None:
     for other in (evaluation(benchmark="mtrag (sample)"), replace(evaluation(), results=evaluation().results[:-1])):
         text = rendered([other])
         assert "mine: other data than the paper's, so its scores are left out." in text
         assert "paper: " not in text
 
 
-def test_the_paper_is_named_where_the_data_are_its_own() -> None:
+def test_the_paper_is_only_named_for_its_own_benchmark() -> None:
     for benchmark in ("mtrag", "mtrag (sample)"):
         text = rendered([evaluation(benchmark=benchmark, sizes={})])
         assert all(f"As Table {n} of the MTRAG paper." in text for n in (3, 4, 15))
@@ -176,7 +176,7 @@ def test_the_paper_is_named_where_the_data_are_its_own() -> None:
         assert "paper" not in text
 
 
-def test_one_domain_is_set_beside_its_own_scores_only() -> None:
+def test_a_single_domain_is_only_compared_with_the_papers_scores_of_that_domain() -> None:
     text = rendered([evaluation(domains=["govt"])])
     assert not cells(section(text, "All queries"), "paper: BM25")
     assert cells(section(text, "R@5 by subset"), "turn", "later")[0][-1] == "-"
@@ -185,7 +185,7 @@ def test_one_domain_is_set_beside_its_own_scores_only() -> None:
     assert not cells(section(text, "By domain"), "fiqa")
 
 
-def test_the_papers_standalone_scores_need_labels_of_every_later_turn() -> None:
+def test_the_papers_standalone_scores_require_labels_of_every_later_turn() -> None:
     bare = evaluation()
     few = replace(bare, results=(*bare.results[:-1], replace(bare.results[-1], standalone=True)))
     everyone = replace(bare, results=tuple(replace(r, standalone=r.query_id < "d") for r in bare.results))
@@ -195,7 +195,7 @@ def test_the_papers_standalone_scores_need_labels_of_every_later_turn() -> None:
     assert not cells(rendered([bare]), "later turns")
 
 
-def test_what_a_run_leaves_out_is_counted_and_named() -> None:
+def test_omitted_queries_are_counted_and_named() -> None:
     names = tuple(r.query_id for r in evaluation().results[:12])
     coverage = replace(evaluation().coverage, omitted=names, without_relevant=names[:1], unjudged=("a", "b", "c"))
     text = rendered([replace(evaluation(), coverage=coverage)])
@@ -204,18 +204,18 @@ def test_what_a_run_leaves_out_is_counted_and_named() -> None:
     assert "mine: 3 of its queries are not judged (ignored)." in text
 
 
-def test_a_shallow_run_is_said_to_be_one() -> None:
+def test_a_note_names_the_metrics_that_a_shallow_run_cannot_reach() -> None:
     notes = {depth: "ranks at most" in rendered([evaluation(depth=depth)]) for depth in (19, 20)}
     assert notes == {19: True, 20: False}
     assert "mine ranks at most 5 passages a query: R@10, nDCG@10, R@20 count no more" in rendered([evaluation(depth=5)])
 
 
-def test_nothing_is_said_of_labels_where_neither_paper_nor_data_have_any() -> None:
+def test_without_standalone_labels_there_is_no_note_on_them() -> None:
     assert "labelled" in rendered([evaluation()])
     assert "labelled" not in rendered([evaluation(benchmark="custom: mine")])
 
 
-def test_runs_stand_side_by_side_with_paired_counts() -> None:
+def test_several_runs_are_shown_side_by_side_with_paired_counts() -> None:
     text = rendered([evaluation("old"), evaluation("new|er", value=0.75)])
     subset = section(text, "R@5 by subset")
     assert cells(subset, "all")[0][3:5] == ["0.500", "0.750"]
@@ -224,7 +224,7 @@ def test_runs_stand_side_by_side_with_paired_counts() -> None:
     assert "Against" not in rendered([evaluation()])
 
 
-def test_unscored_is_a_dash_with_its_reason() -> None:
+def test_an_unscored_cell_is_a_dash_with_the_reason() -> None:
     bare = evaluation()
     text = section(rendered([replace(bare, ibm={k: Score(None, "no predictions") for k in bare.ibm})]), "Profile")
     assert cells(text, "mine") == [["mine", *["-"] * 8]]
@@ -234,12 +234,12 @@ def test_unscored_is_a_dash_with_its_reason() -> None:
     assert "do not apply" not in rendered([bare])
 
 
-def test_nothing_judged() -> None:
+def test_a_table_without_judged_queries_has_dashes() -> None:
     empty = replace(evaluation(), results=())
     assert cells(rendered([empty]), "mine")[0][:3] == ["mine", "0", "-"]
 
 
-def test_runs_over_other_queries_share_no_table() -> None:
+def test_runs_with_different_queries_share_no_table() -> None:
     with pytest.raises(ConfigurationError, match="the same judged queries"):
         rendered([evaluation(), evaluation("less", domains=["govt"])])
 

@@ -39,7 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
 
 
-def test_each_search_is_searched_for_and_the_lists_are_fused(place: Workspace, tmp_path: Path) -> None:
+def test_the_rankings_of_all_searches_are_fused(place: Workspace, tmp_path: Path) -> None:
     benchmark = place.open()
     with chat_server(split) as server:
         rewriter = Rewriter(f"m,base_url={server.base_url}")
@@ -73,13 +73,13 @@ def _corpus(place: Workspace) -> list[Passage]:
     return list(read_corpus(str(retrieval_side("multihop_rag").corpus_file(benchmark.root, domain))))
 
 
-def test_questions_of_one_fact_alone_are_searched_for_as_last_turns_are(place: Workspace) -> None:
+def test_an_unsplit_question_is_searched_as_its_last_turn(place: Workspace) -> None:
     with chat_server(lambda text, _: searches(text.rpartition("[user] ")[2].partition("\n")[0])) as server:
         made = retrieve(place, "bm25", "decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}"))
     assert read_run(made) == read_run(retrieve(place, "bm25", "last_turn", depth=10))
 
 
-def test_it_is_fused_with_other_forms(place: Workspace) -> None:
+def test_decompose_is_fused_with_other_forms(place: Workspace) -> None:
     with chat_server(split) as server:
         made = retrieve(
             place, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}")
@@ -99,7 +99,7 @@ def test_it_is_fused_with_other_forms(place: Workspace) -> None:
         (json.dumps({"searches": [str(n) for n in range(MOST_SEARCHES + 1)]}), f"more than {MOST_SEARCHES} searches"),
     ],
 )
-def test_a_reply_of_another_form_leaves_the_question_whole(reply: str, reason: str) -> None:
+def test_an_invalid_reply_leaves_the_question_unsplit(reply: str, reason: str) -> None:
     tasks = open_benchmark("multihop_rag", benchmark_folder("multihop_rag", SAMPLE, Path())).tasks[:2]
     with chat_server(lambda *_: completion(reply)) as server:
         queries = split_questions(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}))
@@ -109,11 +109,11 @@ def test_a_reply_of_another_form_leaves_the_question_whole(reply: str, reason: s
     assert counts["spending"]["rewriter m"][0]["n"] == 2
 
 
-def test_searches_are_read_once_each_in_a_fence_or_without() -> None:
+def test_repeated_searches_and_code_fences_are_removed() -> None:
     assert parse_searches('```json\n{"searches": ["a  b", "c", "a b"]}\n```') == ("a b", "c")
 
 
-def test_the_prompt_shows_a_conversation_only_where_there_is_one() -> None:
+def test_the_prompt_contains_a_conversation_only_for_later_turns() -> None:
     template = shipped_template("rewrite/decompose")
     alone = template.render(history=[], question="Q?", most=6)
     later = template.render(history=[{"role": "user", "content": "Hello there"}], question="Q?", most=6)
@@ -122,7 +122,7 @@ def test_the_prompt_shows_a_conversation_only_where_there_is_one() -> None:
     assert later.index("[user] Hello there") < later.index("[user] Q?")
 
 
-def test_who_asks_a_model_names_one_and_live_conversations_take_one_query(place: Workspace) -> None:
+def test_decompose_requires_a_model_and_is_refused_in_live_conversations(place: Workspace) -> None:
     with raises(ConfigurationError):
         retrieve(place, "bm25", "decompose", depth=10)
     with pytest.raises(ConfigurationError, match="one query per turn"):

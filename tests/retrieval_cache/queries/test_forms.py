@@ -45,7 +45,7 @@ def test_form_selects_turns(form: str, text: str) -> None:
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=9).filter(lambda texts: len(texts) % 2 == 1))
-def test_one_turn_is_the_last_and_many_are_all(texts: list[str]) -> None:
+def test_last_1_turns_is_the_last_turn_and_many_turns_are_the_conversation(texts: list[str]) -> None:
     task = task_of(*texts)
     assert last_k_turns(task, 1) == FORMS["last_turn"](task)
     assert last_k_turns(task, len(texts)) == FORMS["full_conversation"](task)
@@ -59,13 +59,13 @@ def test_every_task_of_the_sample_has_a_query(sample: Benchmark, form: str) -> N
     assert queries.describe() == {"form": form}
 
 
-def test_names_of_the_or_convqa_paper_mean_ours_and_stay_in_the_run(sample: Benchmark) -> None:
+def test_names_of_the_or_convqa_paper_are_aliases(sample: Benchmark) -> None:
     for name, ours in {"context": "last_2_turns", "contextualized": "last_turn", "decontextualized": "rewrite"}.items():
         queries = build_queries(sample, name)
         assert (queries.form, queries.texts) == (name, build_queries(sample, ours).texts)
 
 
-def test_chosen_tasks_only(sample: Benchmark) -> None:
+def test_queries_can_be_limited_to_some_tasks(sample: Benchmark) -> None:
     chosen = sample.tasks[:2]
     assert list(build_queries(sample, "rewrite", chosen).texts) == [task.task_id for task in chosen]
 
@@ -74,18 +74,18 @@ def test_chosen_tasks_only(sample: Benchmark) -> None:
     ("form", "message"),
     [("lastturn", "last_turn"), ("last_0_turns", "last_<k>_turns"), ("llm_rewrite", "needs a model"), ("", "known")],
 )
-def test_unknown_form_is_refused(sample: Benchmark, form: str, message: str) -> None:
+def test_an_unknown_form_is_refused(sample: Benchmark, form: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         build_queries(sample, form)
 
 
-def test_benchmark_without_rewrites_says_so(sample: Benchmark) -> None:
+def test_a_benchmark_without_rewrites_is_refused(sample: Benchmark) -> None:
     with raises(ConfigurationError):
         build_queries(replace(sample, name="multihop_rag"), "rewrite")
 
 
 @pytest.mark.parametrize("form", ["last_turn", "all_questions"])
-def test_official_files_hold_the_same_texts(mtrag_root: Path, form: str) -> None:
+def test_official_files_contain_the_same_texts(mtrag_root: Path, form: str) -> None:
     ours = build_queries(open_benchmark("mtrag", mtrag_root), form).texts
     official = {
         key: text

@@ -39,7 +39,7 @@ def rewritten(server: ChatServer, tasks: list[Task], decoding: Decoding | None =
     return rewrite_queries(tasks, OpenAIClient(endpoint, None, decoding))
 
 
-def test_every_later_turn_is_asked_and_first_turns_are_not() -> None:
+def test_only_later_turns_are_sent_to_the_model() -> None:
     tasks = list(sample_tasks())
     with chat_server(lambda *_: completion(contract("reworded"))) as server:
         rewrites = rewritten(server, tasks)
@@ -49,7 +49,7 @@ def test_every_later_turn_is_asked_and_first_turns_are_not() -> None:
     assert not rewrites.fallbacks
 
 
-def test_prompt_holds_the_conversation() -> None:
+def test_the_prompt_contains_the_conversation() -> None:
     task = later_turns()[0]
     with chat_server(lambda *_: completion(contract())) as server:
         rewritten(server, [task])
@@ -68,7 +68,7 @@ def test_prompt_holds_the_conversation() -> None:
         (Action(b"{}"), "no chat completion", 1),
     ],
 )
-def test_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
+def test_an_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
     action: Action, reason: str, n_unanswered: int
 ) -> None:
     good, bad = later_turns()[:2]
@@ -82,7 +82,7 @@ def test_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
     assert rewrites.n_unanswered == n_unanswered
 
 
-def test_description_moves_with_model_and_decoding_and_names_the_prompt() -> None:
+def test_the_description_depends_on_model_decoding_and_prompt() -> None:
     with chat_server(lambda *_: completion(contract())) as server:
         url = server.base_url
         specs = [

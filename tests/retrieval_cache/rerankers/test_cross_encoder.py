@@ -105,33 +105,33 @@ def test_both_parts_are_named_and_described(cross_encoder: Path) -> None:
     assert len(described["reranker"]["weights"]) == 64
 
 
-def test_long_pairs_are_counted(cross_encoder: Path) -> None:
+def test_truncated_pairs_are_counted(cross_encoder: Path) -> None:
     reranker = CrossEncoderReranker(str(cross_encoder))
     reranker.rerank("mars", [Passage("a", "moon"), Passage("b", "bee " * 20)])
     assert reranker.statistics() == {"truncated": 1}
     assert reranker.describe()["max_length"] == 12
 
 
-def test_batches_change_no_score_and_no_order(cross_encoder: Path) -> None:
+def test_batch_size_changes_no_score(cross_encoder: Path) -> None:
     passages = [Passage(str(number), "bee " * (number * 7 % 11) + "moon") for number in range(9)]
     one, many = (CrossEncoderReranker(str(cross_encoder), batch_tokens=size) for size in (1, 8192))
     np.testing.assert_allclose(one.rerank("mars", passages), many.rerank("mars", passages), rtol=1e-5)
 
 
-def test_a_listwise_reranker_fits_and_ties_follow_the_rule(tmp_path: Path) -> None:
+def test_ties_after_reranking_follow_the_rule(tmp_path: Path) -> None:
     retriever = RerankedRetriever(SharedWords(), ByLength(), depth=3)
     retriever.index([Passage("a", "bee x"), Passage("c", "bee xx"), Passage("b", "bee yy")], tmp_path)
     assert retriever.search({"q": "bee"}, 3)["q"] == (Ranked("c", 1.0), Ranked("b", 1.0), Ranked("a", 5 / 6))
 
 
-def test_scores_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+def test_nan_scores_are_refused(tmp_path: Path) -> None:
     retriever = RerankedRetriever(SharedWords(), ByLength([1.0, math.nan]))
     retriever.index([Passage("a", "bee"), Passage("b", "bee")], tmp_path)
     with raises(RagtasksError):
         retriever.search({"q": "bee"}, 2)
 
 
-def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
+def test_invalid_calls_give_clear_errors(tmp_path: Path) -> None:
     import torch
 
     torch.manual_seed(0)
@@ -147,7 +147,7 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
         retriever.search({"q": "bee"}, 6)
 
 
-def test_a_first_retriever_that_finds_its_index_built_is_reranked_too(tmp_path: Path) -> None:
+def test_an_existing_index_of_the_first_retriever_is_reused(tmp_path: Path) -> None:
     runs = []
     for _ in range(2):
         retriever = RerankedRetriever(parse("bm25"), ByLength(), depth=4)
@@ -164,14 +164,14 @@ class AsGiven(SharedWords):
         return {query_id: (Ranked(query_id, 1.0),) for query_id in queries}
 
 
-def test_queries_of_the_same_words_keep_candidates_of_their_own(tmp_path: Path) -> None:
+def test_queries_with_equal_text_keep_their_own_candidates(tmp_path: Path) -> None:
     retriever = RerankedRetriever(AsGiven(), ByLength(), depth=1)
     retriever.index(PASSAGES, tmp_path)
     run = retriever.search({"p1": "same", "p2": "same"}, 1)
     assert {query_id: ranking[0].passage_id for query_id, ranking in run.items()} == {"p1": "p1", "p2": "p2"}
 
 
-def test_a_corpus_that_breaks_off_leaves_no_passage_file(tmp_path: Path) -> None:
+def test_a_corpus_error_leaves_no_passage_file(tmp_path: Path) -> None:
     def broken() -> Iterable[Passage]:
         yield PASSAGES[0]
         raise BenchmarkFileError("line 2 is not JSON")

@@ -62,7 +62,7 @@ def lists_of(sizes: Sequence[int]) -> list[tuple[str, list[Passage]]]:
     ]
 
 
-def test_lists_are_ordered_window_by_window_all_queries_at_once() -> None:
+def test_windows_of_all_queries_are_ordered_at_once() -> None:
     lists = lists_of([25, 20, 7, 1, 0])
     with chat_server(by_overlap) as server:
         model = reranker(server.base_url, window=20, stride=10)
@@ -80,7 +80,7 @@ def test_lists_are_ordered_window_by_window_all_queries_at_once() -> None:
     assert model.statistics() == {"windows": 4, "ok": 4, "reasons": {}}
 
 
-def test_passes_go_on_with_the_order_of_the_last() -> None:
+def test_each_pass_starts_from_the_previous_order() -> None:
     lists = lists_of([25])
     with chat_server(by_overlap) as server:
         (once,) = reranker(server.base_url, passes=1).order(lists)
@@ -91,7 +91,7 @@ def test_passes_go_on_with_the_order_of_the_last() -> None:
     assert [passage.passage_id for passage in thrice] == best_first
 
 
-def test_requests_of_all_queries_are_open_together() -> None:
+def test_requests_of_all_queries_are_sent_concurrently() -> None:
     def slow(prompt: str, n_before: int) -> Action:
         action = by_overlap(prompt, n_before)
         return Action(action.body, delay_seconds=0.2)
@@ -101,7 +101,7 @@ def test_requests_of_all_queries_are_open_together() -> None:
         assert server.most_open == 6
 
 
-def test_forms_of_replies_are_counted_and_repaired() -> None:
+def test_reply_formats_are_counted_and_repaired() -> None:
     replies = {"a": "[2] > [1] > [3]", "b": "[3] > [3] > [1]", "c": "[2]", "d": "no idea", "e": "2, 1, 3"}
     lists = [(query, [Passage(f"{query}{number}", "text") for number in (1, 2, 3)]) for query in replies]
     with chat_server(lambda prompt, _: completion(replies[asked(prompt)[0]])) as server:
@@ -130,7 +130,7 @@ def test_windows_without_a_reply_keep_their_order_and_are_counted() -> None:
     assert count == 1
 
 
-def test_too_many_windows_without_a_reply_fail_with_the_reason_and_what_to_do() -> None:
+def test_too_many_windows_without_a_reply_are_an_error_with_reason_and_next_step() -> None:
     lists = [("mars moon", PASSAGES[:4]), ("bee poison", PASSAGES[:4])]
     message = (
         r"(?s)all but 5% of 2 windows.*1 without one: 1 x failed: .*too long.*run the same command again.*fewer words"
@@ -139,7 +139,7 @@ def test_too_many_windows_without_a_reply_fail_with_the_reason_and_what_to_do() 
         reranker(server.base_url).order(lists)
 
 
-def test_a_call_that_broke_off_asks_only_what_is_not_answered(tmp_path: Path) -> None:
+def test_a_repeated_call_only_requests_missing_replies(tmp_path: Path) -> None:
     lists = [(f"{query} number {number}", PASSAGES) for number, query in enumerate(["mars moon", "bee", "loan rate"])]
     options = ListwiseOptions(window=8, stride=4)
 
@@ -165,7 +165,7 @@ def test_a_call_that_broke_off_asks_only_what_is_not_answered(tmp_path: Path) ->
         assert len(server.asked) == n_windows - n_answered
 
 
-def test_the_retriever_gives_each_rank_the_score_it_had(tmp_path: Path) -> None:
+def test_each_rank_keeps_the_score_of_the_first_retriever(tmp_path: Path) -> None:
     with chat_server(by_overlap) as server:
         first, second = SharedWords(), reranker(server.base_url)
         retriever = RerankedRetriever(first, second, depth=6)
@@ -198,7 +198,7 @@ class Backwards:
         return [read_text(" > ".join(f"[{number}]" for number in range(size, 0, -1))) for size in sizes]
 
 
-def test_equal_scores_of_the_first_retriever_do_not_undo_the_order(tmp_path: Path) -> None:
+def test_equal_scores_of_the_first_retriever_keep_the_models_order(tmp_path: Path) -> None:
     retriever = RerankedRetriever(
         SharedWords(), ListwiseReranker(Backwards(), endpoint_of("openai/backwards")), depth=3
     )
@@ -210,7 +210,7 @@ def test_equal_scores_of_the_first_retriever_do_not_undo_the_order(tmp_path: Pat
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=30))
-def test_falling_scores_fall_for_trec_eval_and_change_only_ties(scores: list[float]) -> None:
+def test_falling_scores_decrease_for_trec_eval_and_only_change_ties(scores: list[float]) -> None:
     given_scores = sorted(scores, reverse=True)
     falling = falling_scores(given_scores)
     if len(set(np.float32(given_scores).tolist())) == len(given_scores):
@@ -234,14 +234,14 @@ def test_falling_scores_fall_for_trec_eval_and_change_only_ties(scores: list[flo
         ),
     ],
 )
-def test_lines_are_read_and_written_in_canonical_form(line: str, name: str) -> None:
+def test_lines_are_parsed_and_written_in_canonical_form(line: str, name: str) -> None:
     retriever = parse(line)
     assert retriever.name == name
     assert parse(name).name == name
     assert parse(name).describe() == retriever.describe()
 
 
-def test_every_option_but_the_limit_and_the_address_decides() -> None:
+def test_every_option_except_limit_and_address_changes_the_description() -> None:
     def described(options: str) -> Mapping[str, Any]:
         return parse(f"rerank(bm25,listwise:m,base_url=http://localhost:1{options})").describe()
 
@@ -266,18 +266,18 @@ def test_every_option_but_the_limit_and_the_address_decides() -> None:
         ("m,base_url=localhost", "must begin with http"),
     ],
 )
-def test_problems_are_named(options: str, message: str) -> None:
+def test_invalid_options_are_refused(options: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         parse(f"rerank(bm25,listwise:{options})")
 
 
-def test_a_key_in_the_line_is_refused_unseen() -> None:
+def test_a_key_in_the_line_is_refused_without_printing_it() -> None:
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY") as error:
         parse("rerank(bm25,listwise:openai/m,api_key=hunter2)")
     assert "hunter2" not in str(error.value)
 
 
-def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
+def test_invalid_calls_give_clear_errors(tmp_path: Path) -> None:
     retriever = RerankedRetriever(
         SharedWords(), ListwiseReranker(Backwards(), endpoint_of("openai/backwards")), depth=5
     )
@@ -289,7 +289,7 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stored_run_keeps_order_and_counts_and_a_repeated_call_asks_nothing(tmp_path: Path) -> None:
+def test_a_stored_run_contains_order_and_counts_and_is_reused_without_requests(tmp_path: Path) -> None:
     place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
     with chat_server(by_overlap) as server:
         line = f"rerank(bm25,listwise:m,base_url={server.base_url},api_key_env=LISTWISE_KEY,window=8,stride=4,depth=12)"

@@ -49,17 +49,17 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("reply", "order", "form"), GOLDEN)
-def test_golden_replies(reply: str, order: list[int], form: str) -> None:
+def test_replies_are_parsed_as_in_the_golden_table(reply: str, order: list[int], form: str) -> None:
     assert [place + 1 for place in read_order(reply, 5)] == order
     assert reply_form(reply, 5) is ReplyForm(form)
 
 
-def test_a_number_of_any_length_is_passed_over() -> None:
+def test_a_number_of_no_passage_is_ignored_at_any_length() -> None:
     assert read_order("9" * 100_000 + " 2", 3) == [1, 0, 2]
 
 
 @given(st.text() | st.text(alphabet="[]> 0123456789\n²٣③"), st.integers(1, 30))
-def test_any_reply_gives_each_place_once_and_keeps_the_order_of_the_unnamed(reply: str, n_passages: int) -> None:
+def test_any_reply_ranks_each_passage_once_and_keeps_the_order_of_unnamed_passages(reply: str, n_passages: int) -> None:
     order = read_order(reply, n_passages)
     assert sorted(order) == list(range(n_passages))
     unnamed = [place for place in order if str(place + 1) not in without_style(reply)]
@@ -75,7 +75,7 @@ def without_style(reply: str) -> set[str]:
 
 
 @given(st.permutations(range(20)), st.integers(0, 20))
-def test_a_reply_as_asked_is_read_as_written_and_a_short_one_keeps_its_start(order: list[int], n_named: int) -> None:
+def test_valid_and_truncated_replies_keep_their_order(order: list[int], n_named: int) -> None:
     reply = " > ".join(f"[{place + 1}]" for place in order[:n_named])
     rest = [place for place in range(20) if place not in order[:n_named]]
     assert read_order(reply, 20) == [*order[:n_named], *rest]
@@ -96,12 +96,12 @@ def test_a_reply_as_asked_is_read_as_written_and_a_short_one_keeps_its_start(ord
         (21, 20, 20, [(1, 21)]),
     ],
 )
-def test_windows_of_known_lists(n_candidates: int, size: int, stride: int, expected: list[tuple[int, int]]) -> None:
+def test_windows_overlap_from_the_end_to_the_front(n_candidates: int, size: int, stride: int, expected: list[tuple[int, int]]) -> None:
     assert list(windows(n_candidates, size, stride)) == expected
 
 
 @given(st.integers(0, 150), st.integers(2, 30), st.data())
-def test_a_perfect_model_lifts_the_best_of_any_list_to_the_top(
+def test_a_perfect_model_moves_the_best_passages_to_the_top(
     n_candidates: int, size: int, data: st.DataObject
 ) -> None:
     stride = data.draw(st.integers(1, size - 1))
@@ -114,7 +114,7 @@ def test_a_perfect_model_lifts_the_best_of_any_list_to_the_top(
     assert relevance[:n_carried] == sorted(range(n_candidates), reverse=True)[:n_carried]
 
 
-def test_shown_text_has_a_title_a_limit_and_no_numbers_in_brackets() -> None:
+def test_the_prompt_text_has_a_title_a_limit_and_no_numbers_in_brackets() -> None:
     assert (
         prompt_text(Passage("a", "one [2] two\n [ 3 ] [٣]", "T [1]"), 300)
         == "Title: T (1) Content: one (2) two [ 3 ] (٣)"

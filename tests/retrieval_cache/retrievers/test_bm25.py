@@ -135,7 +135,7 @@ def test_the_cut_among_equal_scores_follows_the_rule(tmp_path: Path, spec: str, 
 
 
 @pytest.mark.slow
-def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_segments_change_no_ranking(tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small heaps make tantivy divide the corpus into several segments, by thread timing; rankings stay equal."""
     passages = list(itertools.islice(official_passages(mtrag_root, "cloud"), 4000))
     queries = dict(itertools.islice(official_queries(mtrag_root, "cloud", "all_questions").items(), 60))
@@ -150,17 +150,17 @@ def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monk
 
 @pytest.mark.parametrize("spec", ALL)
 @pytest.mark.parametrize("query", ["", "   ", "?!", '"" + - : *', "zebra", "\ud800"])
-def test_a_query_that_matches_nothing_has_an_empty_ranking(tmp_path: Path, spec: str, query: str) -> None:
+def test_a_query_without_a_match_has_an_empty_ranking(tmp_path: Path, spec: str, query: str) -> None:
     assert searched(spec, tmp_path, corpus("red fish", "blue fish", "green stone"), query) == ()
 
 
-def test_stop_words_alone_match_nothing_in_bm25_only(tmp_path: Path) -> None:
+def test_only_bm25_ignores_stop_words(tmp_path: Path) -> None:
     passages = corpus("the cat", "a dog", "sun", "moon")
     assert searched("bm25", tmp_path / "a", passages, "the") == ()
     assert ids(searched("bm25-standard", tmp_path / "b", passages, "the")) == ["p0"]
 
 
-def test_stems_in_bm25_only(tmp_path: Path) -> None:
+def test_only_bm25_stems(tmp_path: Path) -> None:
     passages = corpus("running shoes", "stone", "water")
     assert ids(searched("bm25", tmp_path / "a", passages, "runs")) == ["p0"]
     assert searched("bm25-standard", tmp_path / "b", passages, "runs") == ()
@@ -170,7 +170,7 @@ def test_stems_in_bm25_only(tmp_path: Path) -> None:
 @given(
     signs=st.lists(st.sampled_from(['"', "+", "-", ":", "*", "(", ")", "~", "^", "\\", "/", "[", "]", " "]), max_size=6)
 )
-def test_query_signs_do_nothing(tmp_path: Path, signs: list[str]) -> None:
+def test_signs_of_a_query_are_ignored(tmp_path: Path, signs: list[str]) -> None:
     passages = corpus("red fish", "blue fish", "red stone", "text fish")
     mark = "".join(signs)
     plain = searched("bm25", tmp_path, passages, "red fish text")
@@ -178,20 +178,20 @@ def test_query_signs_do_nothing(tmp_path: Path, signs: list[str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["AND", "OR", "NOT", "IN"])
-def test_operators_are_words(tmp_path: Path, word: str) -> None:
+def test_operators_of_a_query_are_ignored(tmp_path: Path, word: str) -> None:
     passages = corpus("red fish", "blue fish", "red stone")
     assert searched("bm25", tmp_path, passages, f"red {word} fish") == searched("bm25", tmp_path, passages, "red fish")
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_a_repeated_term_counts_as_often_as_it_stands(tmp_path: Path, spec: str) -> None:
+def test_a_repeated_query_term_counts_once_per_occurrence(tmp_path: Path, spec: str) -> None:
     passages = corpus("red fish", "blue stone", "green water", "white snow", "black night")
     once, thrice = (searched(spec, tmp_path, passages, query)[0].score for query in ("red", "red Red RED"))
     assert thrice == pytest.approx(3 * once, rel=1e-6)
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_k_beyond_the_corpus_gives_all_matches_and_none_gives_none(tmp_path: Path, spec: str) -> None:
+def test_k_above_the_corpus_returns_all_matches_and_k_0_returns_none(tmp_path: Path, spec: str) -> None:
     passages = corpus("red fish", "red stone", "green water", "white snow", "black night", "old moon")
     assert sorted(ids(searched(spec, tmp_path, passages, "red", 10**6))) == ["p0", "p1"]
     assert searched(spec, tmp_path, passages, "red", 0) == ()
@@ -204,7 +204,7 @@ def test_a_corpus_without_words_matches_nothing(tmp_path: Path, spec: str, passa
     assert searched(spec, tmp_path, passages, "fish") == ()
 
 
-def test_the_title_is_indexed_where_the_text_does_not_start_with_it() -> None:
+def test_the_title_is_indexed_if_the_text_does_not_start_with_it() -> None:
     assert indexed_text(Passage("a", "Rivers\nThey flow.", "Rivers")) == "Rivers\nThey flow."
     assert indexed_text(Passage("a", "They flow.", "Rivers")) == "Rivers\nThey flow."
     assert indexed_text(Passage("a", "They flow.")) == "They flow."
@@ -226,7 +226,7 @@ def test_a_built_index_is_opened_without_reading_the_corpus(tmp_path: Path, spec
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_a_killed_build_starts_anew(tmp_path: Path, spec: str) -> None:
+def test_a_killed_build_starts_again(tmp_path: Path, spec: str) -> None:
     passages = corpus("red fish", "blue stone", "green water")
 
     def killed() -> Any:
@@ -249,7 +249,7 @@ def test_a_corrupt_index_is_built_again(tmp_path: Path, spec: str) -> None:
     assert searched(spec, tmp_path, passages, "fish") == first
 
 
-def test_an_index_of_another_analyser_is_not_taken(tmp_path: Path) -> None:
+def test_an_index_of_another_analyser_is_not_used(tmp_path: Path) -> None:
     passages = corpus("running shoes", "stone", "water")
     searched("bm25-standard", tmp_path, passages, "runs")
     assert ids(searched("bm25", tmp_path, passages, "runs")) == ["p0"]
@@ -287,17 +287,17 @@ def test_bad_parameters_are_refused(make: Any) -> None:
         ("english", "The houses of old cities", ["hous", "old", "citi"]),
     ],
 )
-def test_each_language_has_its_words(analyser: str, text: str, terms: list[str]) -> None:
+def test_each_language_has_its_own_terms(analyser: str, text: str, terms: list[str]) -> None:
     assert term_lister(analyser)(text) == terms
 
 
-def test_the_analyser_of_a_language_finds_its_forms(tmp_path: Path) -> None:
+def test_an_analyser_matches_inflected_forms_of_its_language(tmp_path: Path) -> None:
     passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("dog", "Der Hund schläft.")]
     for line, found in (("bm25s:analyser=german", ["houses"]), ("bm25s", [])):
         assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, "Haus")) == found
 
 
-def test_bm25_takes_the_language_of_the_corpus(tmp_path: Path) -> None:
+def test_bm25_accepts_the_language_of_the_corpus(tmp_path: Path) -> None:
     passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("cjk", "手动工具可以借21天。")]
     for line, query, found in (
         ("bm25:language=german", "Haus", ["houses"]),

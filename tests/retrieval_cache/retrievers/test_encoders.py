@@ -24,7 +24,7 @@ def minilm() -> DenseRetriever:
 
 
 @given(st.lists(st.integers(0, 600), max_size=60), st.integers(1, 2000))
-def test_batches_hold_every_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_batches_contain_every_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
     batches = list(length_batches(lengths, budget))
     assert sorted(position for positions in batches for position in positions) == list(range(len(lengths)))
     for positions in batches:
@@ -45,6 +45,6 @@ def test_batches_do_not_change_a_vector(minilm: DenseRetriever, texts: list[str]
     assert np.abs(whole - parts).max() < 1e-6
 
 
-def test_a_device_that_is_not_there_is_refused_in_one_message() -> None:
+def test_an_unavailable_device_is_refused_in_a_single_message() -> None:
     with pytest.raises(ConfigurationError, match=r"(?s)device of dense retrieval.*'cuda:99'.*GPUs"):
         DenseRetriever("minilm", device="cuda:99").describe()

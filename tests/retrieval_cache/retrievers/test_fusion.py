@@ -30,7 +30,7 @@ def run_of(*ids: str) -> dict[str, tuple[Ranked, ...]]:
     return {"q": tuple(Ranked(passage, float(-rank)) for rank, passage in enumerate(ids))}
 
 
-def test_fusion_by_hand() -> None:
+def test_fusion_equals_a_manual_calculation() -> None:
     fused = reciprocal_rank_fusion([run_of("a", "b"), run_of("b", "c")])["q"]
     assert [(item.passage_id, item.score) for item in fused] == [
         ("b", pytest.approx(1 / 62 + 1 / 61, abs=1e-15)),
@@ -39,12 +39,12 @@ def test_fusion_by_hand() -> None:
     ]
 
 
-def test_weights_k_and_depth_count() -> None:
+def test_weights_k_and_depth_change_the_scores() -> None:
     fused = reciprocal_rank_fusion([run_of("a", "b"), run_of("c", "d")], k=1, weights=[1, 3], depth=1)["q"]
     assert fused == (Ranked("c", 1.5), Ranked("a", 0.5))
 
 
-def test_equal_shares_are_ordered_by_the_one_rule() -> None:
+def test_equal_scores_follow_the_rule_for_ties() -> None:
     fused = reciprocal_rank_fusion([run_of("a", "b"), run_of("b", "a")])["q"]
     assert [item.passage_id for item in fused] == ["b", "a"]
     assert fused[0].score == fused[1].score
@@ -52,7 +52,7 @@ def test_equal_shares_are_ordered_by_the_one_rule() -> None:
 
 @settings(deadline=None)
 @given(runs=st.lists(RUN, max_size=4), k=st.integers(1, 100))
-def test_fusion_properties(runs: list[dict[str, tuple[Ranked, ...]]], k: int) -> None:
+def test_fusion_ranks_all_passages_in_any_order_of_runs(runs: list[dict[str, tuple[Ranked, ...]]], k: int) -> None:
     fused = reciprocal_rank_fusion(runs, k=k)
     assert set(fused) == {query for run in runs for query in run}
     assert fused == reciprocal_rank_fusion(runs[::-1], k=k)
@@ -65,7 +65,7 @@ def test_fusion_properties(runs: list[dict[str, tuple[Ranked, ...]]], k: int) ->
 
 @settings(deadline=None)
 @given(run=RUN)
-def test_fusing_one_run_keeps_its_order(run: dict[str, tuple[Ranked, ...]]) -> None:
+def test_fusing_a_single_run_keeps_its_order(run: dict[str, tuple[Ranked, ...]]) -> None:
     fused = reciprocal_rank_fusion([run])
     assert {query: [item.passage_id for item in ranking] for query, ranking in fused.items()} == {
         query: [item.passage_id for item in ranking] for query, ranking in run.items()
@@ -82,12 +82,12 @@ def test_bad_parameters_are_refused(options: dict[str, object]) -> None:
         HybridRetriever([Bm25Retriever(), Bm25Retriever()], **options)  # type: ignore[arg-type]
 
 
-def test_a_hybrid_of_one_is_refused() -> None:
+def test_a_hybrid_of_a_single_retriever_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="two or more"):
         parse("hybrid(bm25)")
 
 
-def test_a_hybrid_fuses_what_its_retrievers_find(tmp_path: Path) -> None:
+def test_a_hybrid_fuses_the_rankings_of_its_retrievers(tmp_path: Path) -> None:
     """The corpus can be read only once, and is read once."""
 
     def once() -> Iterator[Passage]:
@@ -136,7 +136,7 @@ def _hybrids(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 @settings(deadline=None)
 @given(line=st.recursive(LEAVES, _hybrids, max_leaves=4))
-def test_a_name_reads_back_as_itself(line: str) -> None:
+def test_a_name_parses_to_itself(line: str) -> None:
     retriever = parse(line)
     again = parse(retriever.name)
     assert again.name == retriever.name
@@ -154,12 +154,12 @@ def test_a_name_reads_back_as_itself(line: str) -> None:
         ("sparse:some/model", "sparse:some/model"),
     ],
 )
-def test_options_belong_to_the_retriever_before_them(line: str, name: str) -> None:
+def test_options_belong_to_the_preceding_retriever(line: str, name: str) -> None:
     assert parse(line).name == parse(name).name == name
 
 
 @pytest.mark.parametrize("name", ["plain.trec", "with,comma.trec", "with (brackets);.trec", 'quote".trec', "k=3.trec"])
-def test_a_run_file_of_any_name_reads_back_in_a_hybrid(tmp_path: Path, name: str) -> None:
+def test_a_run_file_of_any_name_can_be_part_of_a_hybrid(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("q Q0 a 1 1 t\n", encoding="utf-8")
     line = canonical("run", str(tmp_path / name))
     hybrid = parse(f"hybrid(bm25,{line};k=3)")
@@ -204,6 +204,6 @@ def test_a_written_value_survives_a_list(value: str | int | float | bool) -> Non
         ("elser:http://localhost:9200", "missing a required argument: 'index'"),
     ],
 )
-def test_bad_lines_are_refused_with_what_would_do(line: str, message: str) -> None:
+def test_invalid_lines_are_refused_with_the_expected_form(line: str, message: str) -> None:
     with pytest.raises(RagtasksError, match=message):
         parse(line)

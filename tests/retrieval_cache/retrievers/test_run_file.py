@@ -40,19 +40,19 @@ def opened(path: Path) -> Retriever:
     return retriever
 
 
-def test_a_trec_run_comes_back(tmp_path: Path) -> None:
+def test_a_trec_run_is_returned_unchanged(tmp_path: Path) -> None:
     write_trec(tmp_path / "run.trec", RUN, "tag")
     retriever = opened(tmp_path / "run.trec")
     assert retriever.search({"c1<::>2": "unused", "c1<::>1": "", "c9<::>1": ""}, 10) == {**RUN, "c9<::>1": ()}
     assert retriever.search({"c1<::>1": ""}, 1) == {"c1<::>1": (Ranked("b", 2.5),)}
 
 
-def test_official_rows_are_ranked_by_score_whatever_their_order(tmp_path: Path) -> None:
+def test_official_rows_are_ranked_by_score_in_any_order(tmp_path: Path) -> None:
     path = file_with(tmp_path, row("c1::1", context("a", 1), context("b", 2.5)), row("c1::2"))
     assert opened(path).search({"c1<::>1": "", "c1<::>2": ""}, 5) == {"c1<::>1": RUN["c1<::>1"], "c1<::>2": ()}
 
 
-def test_an_order_that_contradicts_the_scores_is_warned_of_once(
+def test_an_order_that_contradicts_the_scores_gives_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened(file_with(tmp_path, "q Q0 a 1 2.0 t", "q Q0 b 2 1.0 t"))
@@ -61,19 +61,19 @@ def test_an_order_that_contradicts_the_scores_is_warned_of_once(
     assert caplog.text.count("in 1 of 2 queries the order of the file contradicts the scores") == 1
 
 
-def test_ranks_may_start_at_0_and_lines_come_in_any_order(tmp_path: Path) -> None:
+def test_ranks_may_start_at_0_and_lines_may_have_any_order(tmp_path: Path) -> None:
     path = file_with(tmp_path, "q Q0 a 1 1.0 t", "q Q0 b 0 2.0 t", "r Q0 c 1 2.0 t")
     assert read_run(path) == {"q": (Ranked("b", 2.0), Ranked("a", 1.0)), "r": (Ranked("c", 2.0),)}
 
 
-def test_what_the_file_leaves_out_is_noted_and_what_is_empty_there_is_not(tmp_path: Path) -> None:
+def test_omitted_queries_are_recorded_and_empty_rankings_are_not(tmp_path: Path) -> None:
     retriever = opened(file_with(tmp_path, row("c1::1", context("a", 1)), row("c1::2")))
     assert statistics_of(retriever) == {}
     retriever.search({"c1<::>1": "", "c1<::>2": "", "c9<::>1": ""}, 5)
     assert statistics_of(retriever) == {LEFT_OUT: ["c9<::>1"]}
 
 
-def test_the_name_says_the_file_and_the_key_its_content(tmp_path: Path) -> None:
+def test_the_name_contains_the_path_and_the_description_the_checksum(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     first, second = (parse(f"run:{file_with(tmp_path / folder, 'q Q0 a 1 1.0 t')}") for folder in ("one", "two"))
@@ -117,7 +117,7 @@ def test_problems_of_official_rows_are_named(tmp_path: Path, rows: list[object],
         read_run(file_with(tmp_path, *rows))
 
 
-def test_passages_that_the_corpus_does_not_have_are_refused(tmp_path: Path) -> None:
+def test_passages_missing_from_the_corpus_are_refused(tmp_path: Path) -> None:
     retriever = opened(file_with(tmp_path, "q Q0 a 1 2 t", "q Q0 zz 2 1 t", "other Q0 yy 1 1 t"))
     with pytest.raises(CacheError, match="1 others: 'zz'"):
         retriever.search({"q": ""}, 1)
@@ -128,12 +128,12 @@ def test_a_run_for_other_queries_is_refused(tmp_path: Path) -> None:
         opened(file_with(tmp_path, "q Q0 a 1 2 t")).search({"other": ""}, 1)
 
 
-def test_a_missing_file_is_refused_by_its_path(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="absent"):
         parse(f"run:{tmp_path}/absent.trec")
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CacheError, match="expected: text"):
         read_run(tmp_path / "run")

@@ -55,7 +55,7 @@ def test_rankings_equal_brute_force(splade: Path, tmp_path: Path) -> None:
     assert len(retriever.search({"a": "mars"}, 1000)["a"]) <= len(PASSAGES)
 
 
-def test_a_harmed_shard_is_put_right(splade: Path, tmp_path: Path) -> None:
+def test_a_corrupt_shard_is_encoded_again(splade: Path, tmp_path: Path) -> None:
     retriever = SparseRetriever(str(splade), shard_size=6)
     retriever.index(PASSAGES, tmp_path)
     good = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
