@@ -22,7 +22,7 @@ from tests._messages import raises
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     folder = tmp_path_factory.mktemp("comparing")
     made = Workspace("mtrag", "sample", folder / "data", folder / "store")
     for form in ("last_turn", "rewrite"):
@@ -33,42 +33,42 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 NAMES = ["bm25.last_turn.sample", "bm25.rewrite.sample", "official"]
 
 
-def test_means_and_differences_are_those_of_evaluate_run(place: Workspace, sample: Benchmark) -> None:
-    found = compare_runs(place, NAMES, metrics=["nDCG@5"])
-    evaluations = judge_runs(place.open(), place.store, NAMES, RETRIEVAL_METRICS)
-    assert [m.estimate.value for m in found.means] == pytest.approx(
+def test_means_and_differences_are_those_of_evaluate_run(workspace: Workspace, sample: Benchmark) -> None:
+    comparison = compare_runs(workspace, NAMES, metrics=["nDCG@5"])
+    evaluations = judge_runs(workspace.open(), workspace.store, NAMES, RETRIEVAL_METRICS)
+    assert [m.estimate.value for m in comparison.means] == pytest.approx(
         [mean(evaluation.results, "nDCG@5").value for evaluation in evaluations]
     )
     table = retrieval_section(evaluations).tables[-1]
     (printed,) = (row for row in table.rows if row[:2] == (NAMES[1], "nDCG@5"))
-    assert printed[3] == Difference(found.pairs[0].difference.value, 92, 92)
+    assert printed[3] == Difference(comparison.pairs[0].difference.value, 92, 92)
     judged = {result.query_id for result in evaluations[0].results}
     conversations = {task.conversation_id for task in sample.tasks if task.task_id in judged}
-    assert found.pairs[0].difference.n_clusters == len(conversations)
-    assert found.pairs[0].difference.n_values == len(judged)
+    assert comparison.pairs[0].difference.n_clusters == len(conversations)
+    assert comparison.pairs[0].difference.n_values == len(judged)
 
 
-def test_domains_are_compared_separately_and_only_with_the_baseline(place: Workspace) -> None:
-    found = compare_runs(place, NAMES, by="domain", baseline="official")
-    assert len(found.pairs) == 4 * 2 * 2  # domains, metrics, other runs
-    assert {pair.first.name for pair in found.pairs} == {"official"}
-    assert {pair.first.group for pair in found.pairs} == {"clapnq", "cloud", "fiqa", "govt"}
+def test_domains_are_compared_separately_and_only_with_the_baseline(workspace: Workspace) -> None:
+    comparison = compare_runs(workspace, NAMES, by="domain", baseline="official")
+    assert len(comparison.pairs) == 4 * 2 * 2  # domains, metrics, other runs
+    assert {pair.first.name for pair in comparison.pairs} == {"official"}
+    assert {pair.first.group for pair in comparison.pairs} == {"clapnq", "cloud", "fiqa", "govt"}
 
 
-def test_invalid_arguments_are_refused(place: Workspace) -> None:
+def test_invalid_arguments_are_refused(workspace: Workspace) -> None:
     with raises(ConfigurationError):
-        compare_runs(place, NAMES, metrics=["ndgc_5"])
+        compare_runs(workspace, NAMES, metrics=["ndgc_5"])
     with raises(ConfigurationError):
-        compare_runs(place, NAMES, by="domains")
+        compare_runs(workspace, NAMES, by="domains")
     with raises(ConfigurationError):
-        compare_runs(place, ["official", "official"])
+        compare_runs(workspace, ["official", "official"])
     with pytest.raises(RagtasksError, match=r"bm25\.rewrite\.sample"):
-        compare_runs(place, ["official", "bm25.rewrite.sampl"])
+        compare_runs(workspace, ["official", "bm25.rewrite.sampl"])
 
 
 @pytest.mark.parametrize("spelling", ["R@5", "recall_5"])
-def test_the_command_prints_tables(place: Workspace, spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
+def test_the_command_prints_tables(workspace: Workspace, spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(workspace.store))
     options: tuple[str | Path, ...] = ("compare", *NAMES, "--data", "sample", "--metric", spelling)
     result = CliRunner().invoke(app, [str(option) for option in options])
     assert result.exit_code == 0, result.output
@@ -77,16 +77,16 @@ def test_the_command_prints_tables(place: Workspace, spelling: str, monkeypatch:
     assert "too small if the queries of one conversation are correlated" in result.output
 
 
-def test_a_run_may_be_named_without_its_data(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
+def test_a_run_may_be_named_without_its_data(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(workspace.store))
     short = [name.removesuffix(".sample") for name in NAMES]
     for command in ("compare", "evaluate-run"):
-        whole, named = (
+        full, shortened = (
             CliRunner().invoke(app, [command, *names, "--data", "sample", "--format", "csv"])
             for names in (NAMES, short)
         )
-        assert named.exit_code == 0, named.output
-        assert named.output == whole.output.replace(".sample", "")
+        assert shortened.exit_code == 0, shortened.output
+        assert shortened.output == full.output.replace(".sample", "")
 
 
 def test_an_exact_name_has_precedence_unless_its_run_has_other_data(tmp_path: Path, sample: Benchmark) -> None:
@@ -103,19 +103,17 @@ def test_an_exact_name_has_precedence_unless_its_run_has_other_data(tmp_path: Pa
     assert stored_name(tmp_path, "mine", sample) == "mine"
 
 
-def test_notes_name_properties_that_lower_a_mean(
-    place: Workspace, tmp_path: Path, sample: Benchmark
-) -> None:
-    whole = ranking_named(sample, RunStore(place.store), NAMES[0]).run
-    part = {query_id: ranking[:2] for query_id, ranking in list(whole.items())[::2]}
+def test_notes_name_properties_that_lower_a_mean(workspace: Workspace, tmp_path: Path, sample: Benchmark) -> None:
+    run = ranking_named(sample, RunStore(workspace.store), NAMES[0]).run
+    part = {query_id: ranking[:2] for query_id, ranking in list(run.items())[::2]}
     lines = [
-        f"{query_id} Q0 {item.passage_id} {rank} 1.0 part\n"
+        f"{query_id} Q0 {ranked.passage_id} {rank} 1.0 part\n"
         for query_id, ranking in part.items()
-        for rank, item in enumerate(ranking, 1)
+        for rank, ranked in enumerate(ranking, 1)
     ]
     file = tmp_path / "part.trec"
     file.write_text("".join(lines), encoding="utf-8")
-    notes = {mean.column.name: mean.column.note for mean in compare_runs(place, [NAMES[0], str(file)]).means}
+    notes = {mean.column.name: mean.column.note for mean in compare_runs(workspace, [NAMES[0], str(file)]).means}
     assert notes[NAMES[0]] == ""
     assert notes[str(file)].startswith("leaves ")
     assert " judged queries out (counted 0): " in notes[str(file)]

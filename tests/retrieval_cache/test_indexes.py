@@ -28,15 +28,15 @@ def test_the_stage_and_queries_during_an_evaluation_share_an_index(tmp_path: Pat
     queries = build_queries(BENCHMARK, "rewrite")
     stored = read_run(build_run(RunRequest(BENCHMARK, queries, make), store))
     indexes = sorted(path.name for path in (tmp_path / "indexes").iterdir())
-    told: list[str] = []
-    retriever, _ = domain_retriever(BENCHMARK, "govt", make, store, lambda what, *_: told.append(what))
+    steps: list[str] = []
+    retriever, _ = domain_retriever(BENCHMARK, "govt", make, store, lambda step, *_: steps.append(step))
     texts = {task.task_id: queries.texts[task.task_id] for task in BENCHMARK.tasks if task.domain == "govt"}
-    found = retriever.search(texts, DEPTH)
-    assert {key: ranking for key, ranking in found.items() if ranking} == {
+    run = retriever.search(texts, DEPTH)
+    assert {key: ranking for key, ranking in run.items() if ranking} == {
         key: ranking for key, ranking in stored.items() if key in texts
     }
     assert sorted(path.name for path in (tmp_path / "indexes").iterdir()) == indexes
-    assert all(what.startswith("govt: ") for what in told)
+    assert all(step.startswith("govt: ") for step in steps)
 
 
 def test_a_run_file_cannot_search_new_queries(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_corpus_is_encoded_once_for_all_retrievers(
     indexed(parse("dense:minilm,max_length=8"), source, store)
     assert len(list((store.root / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
     (tmp_path / "other.jsonl").write_text('{"_id": "p0", "title": "", "text": "Venus has no moons."}\n')
-    other = open_source(str(tmp_path / "other.jsonl"), lambda: None, lambda key: tmp_path / key)
-    indexed(parse("dense:minilm"), other, store)
+    other_source = open_source(str(tmp_path / "other.jsonl"), lambda: None, lambda key: tmp_path / key)
+    indexed(parse("dense:minilm"), other_source, store)
     assert len(list((store.root / "vectors").iterdir())) == 3, "another corpus has vectors of its own"
 
 

@@ -23,7 +23,7 @@ def benchmark(name: str) -> Benchmark:
     return open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
 
 
-def place(name: str, folder: Path) -> Workspace:
+def workspace_of(name: str, folder: Path) -> Workspace:
     return Workspace(name, "sample", folder / "data", folder / "store")
 
 
@@ -60,10 +60,10 @@ def test_a_question_without_a_rewrite_is_unchanged() -> None:
 
 
 def test_bm25_parameters_and_fusion_are_evaluated_on_passages(tmp_path: Path) -> None:
-    here = place("multidoc2dial", tmp_path)
+    workspace = workspace_of("multidoc2dial", tmp_path)
     lines = ["bm25s:k1=0.9,b=0.4", "bm25s:k1=2.0,b=1.0", "hybrid(bm25,bm25s;k=60,depth=20)"]
-    names = [retrieve(here, line, "contextualized", depth=20).folder.name for line in lines]
-    text = render([evaluate_runs(here, names)], Format.MARKDOWN)
+    names = [retrieve(workspace, line, "contextualized", depth=20).folder.name for line in lines]
+    text = render([evaluate_runs(workspace, names)], Format.MARKDOWN)
     header = next(line for line in text.splitlines() if line.startswith("| run"))
     assert {"AP", "R@5", "R@10", "R@20"} <= {cell.strip() for cell in header.split("|")}
     assert "| contextualized " in text
@@ -72,20 +72,20 @@ def test_bm25_parameters_and_fusion_are_evaluated_on_passages(tmp_path: Path) ->
 
 
 def test_fusion_uses_the_papers_formula(tmp_path: Path) -> None:
-    here = place("multidoc2dial_token", tmp_path)
-    parts = [read_run(retrieve(here, line, "context", depth=20)) for line in ("bm25", "bm25s")]
-    fused = read_run(retrieve(here, "hybrid(bm25,bm25s;k=60,depth=20)", "context", depth=20))
+    workspace = workspace_of("multidoc2dial_token", tmp_path)
+    parts = [read_run(retrieve(workspace, line, "context", depth=20)) for line in ("bm25", "bm25s")]
+    fused = read_run(retrieve(workspace, "hybrid(bm25,bm25s;k=60,depth=20)", "context", depth=20))
     task_id = next(iter(fused))
-    ranks = [{item.passage_id: rank for rank, item in enumerate(part[task_id], start=1)} for part in parts]
-    for item in fused[task_id]:
-        shares = [1 / (60 + own[item.passage_id]) for own in ranks if item.passage_id in own]
-        assert item.score == pytest.approx(sum(shares))
+    ranks = [{ranked.passage_id: rank for rank, ranked in enumerate(part[task_id], start=1)} for part in parts]
+    for ranked in fused[task_id]:
+        shares = [1 / (60 + own[ranked.passage_id]) for own in ranks if ranked.passage_id in own]
+        assert ranked.score == pytest.approx(sum(shares))
 
 
 def test_a_run_over_propositions_gives_twenty_passages_per_task(tmp_path: Path) -> None:
-    here = place("multidoc2dial_propositions", tmp_path)
-    stored = retrieve(here, "bm25s", "full_conversation", depth=25, name="mine")
-    contexts = contexts_of_run(here.store, "mine", benchmark("multidoc2dial_propositions"), Setting.FULL_RAG)
+    workspace = workspace_of("multidoc2dial_propositions", tmp_path)
+    stored = retrieve(workspace, "bm25s", "full_conversation", depth=25, name="mine")
+    contexts = contexts_of_run(workspace.store, "mine", benchmark("multidoc2dial_propositions"), Setting.FULL_RAG)
     # A ranking only contains passages that share a word with the query, so it may be shorter.
     ranked = read_run(stored)
     assert {task_id: len(passages) for task_id, passages in contexts.passages.items()} == {
@@ -94,5 +94,5 @@ def test_a_run_over_propositions_gives_twenty_passages_per_task(tmp_path: Path) 
     }
     assert max(len(passages) for passages in contexts.passages.values()) == 20
     with raises(ConfigurationError):
-        evaluate_runs(here, ["mine"])
-    assert json.loads((stored.folder / "manifest.json").read_text())["spec"]["benchmark"] == here.benchmark
+        evaluate_runs(workspace, ["mine"])
+    assert json.loads((stored.folder / "manifest.json").read_text())["spec"]["benchmark"] == workspace.benchmark

@@ -35,16 +35,16 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def problems(folder: Path, line: str, forms: Sequence[str] = ("last_turn",), **corpora: str) -> list[str]:
-    place = Workspace("mtrag", "sample", folder / "data", folder / "store")
-    found = checked(retrieval_requirements(place, line, forms, rewriter=Rewriter(None), corpora=corpora))
-    return [result.problem for result in found if result.problem]
+    workspace = Workspace("mtrag", "sample", folder / "data", folder / "store")
+    checks = checked(retrieval_requirements(workspace, line, forms, rewriter=Rewriter(None), corpora=corpora))
+    return [result.problem for result in checks if result.problem]
 
 
 def megabytes(folder: Path, line: str, corpus: Path) -> float:
     (problem,) = problems(folder, line, clapnq=str(corpus))
-    found = re.search(r"runs will take about ([\d.]+) GB", problem)
-    assert found is not None, problem
-    return 1000 * float(found[1])
+    match = re.search(r"runs will take about ([\d.]+) GB", problem)
+    assert match is not None, problem
+    return 1000 * float(match[1])
 
 
 def test_disk_space_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path, corpus: Path) -> None:
@@ -54,11 +54,11 @@ def test_disk_space_is_estimated_from_passages_and_the_width_of_vectors(tmp_path
     assert megabytes(tmp_path, "dense:minilm", corpus) == pytest.approx(vectors, abs=10)
     assert megabytes(tmp_path, "hybrid(bm25,dense:minilm)", corpus) == pytest.approx(text + vectors, abs=10)
     served = "dense:m,base_url=http://127.0.0.1:9/v1,dimensions=1536"
-    place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    workspace = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
     wanted = retrieval_requirements(
-        place, served, ["last_turn"], rewriter=Rewriter(None), corpora={"clapnq": str(corpus)}
+        workspace, served, ["last_turn"], rewriter=Rewriter(None), corpora={"clapnq": str(corpus)}
     )
-    (disk,) = [one.problem for one in checked(wanted, with_requests=False) if one.requirement.category == "disk"]
+    (disk,) = [check.problem for check in checked(wanted, with_requests=False) if check.requirement.category == "disk"]
     assert "about 0.2" in disk
 
 
@@ -81,5 +81,5 @@ def test_existing_indexes_need_no_further_disk_space(tmp_path: Path, corpus: Pat
 
 
 def test_problems_with_several_corpora_are_one_error(tmp_path: Path) -> None:
-    found = problems(tmp_path, "bm25", clapnq=str(tmp_path / "none.jsonl"), other="hf:x")
-    assert any("mtrag has no domain 'other'" in line and "none.jsonl" in line for line in found)
+    lines = problems(tmp_path, "bm25", clapnq=str(tmp_path / "none.jsonl"), other="hf:x")
+    assert any("mtrag has no domain 'other'" in line and "none.jsonl" in line for line in lines)

@@ -37,7 +37,7 @@ def except_the_first(n: int) -> Script:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     return Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
 
@@ -48,13 +48,13 @@ def printed(*arguments: str) -> str:
     return done.output
 
 
-def test_a_model_without_rewrites_makes_no_run(place: Workspace) -> None:
+def test_a_model_without_rewrites_makes_no_run(workspace: Workspace) -> None:
     with chat_server(empty) as server, raises(JudgeError):
-        retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"m,base_url={server.base_url}"))
-    assert not list(place.store.glob("runs/*"))
+        retrieve(workspace, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"m,base_url={server.base_url}"))
+    assert not list(workspace.store.glob("runs/*"))
 
 
-def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Workspace) -> None:
+def test_fallbacks_are_counted_wherever_the_run_is_shown(workspace: Workspace) -> None:
     with chat_server(except_the_first(10)) as server:
         options = ("--retriever", "bm25", "--queries", "llm_rewrite", "--rewriter", f"m,base_url={server.base_url}")
         refused = CliRunner().invoke(app, ["retrieve", *options, "--data", "sample", "--no-probe"])
@@ -62,25 +62,27 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Workspace) -> No
         made = printed(
             "retrieve", *options, "--data", "sample", "--name", "weak", "--min-rewritten", "0.8", "--no-probe"
         )
-    told = f"10 of {N_ASKED} queries are the last turn, not a rewrite (10: the reply has no content)"
-    assert told in made
+    note = f"10 of {N_ASKED} queries are the last turn, not a rewrite (10: the reply has no content)"
+    assert note in made
     assert f"llm_rewrite (m; 10 of {N_ASKED} are the last turn)" in printed("results", "list")
     shown = json.loads(printed("results", "show", "weak"))
     rewriting = shown["metadata"]["rewriting"]
     assert (rewriting["asked"], rewriting["fallbacks"]) == (N_ASKED, {"the reply has no content": 10})
     assert {call["n"] for call in rewriting["spending"]["rewriter m"]} == {N_ASKED - 10, 10}
-    assert f"- weak: {told}." in printed("evaluate-run", "weak", "--data", "sample")
-    assert told in printed("evaluate-run", "weak", "--data", "sample", "--measures", "nDCG@5")
-    assert f"- weak: {told}" in printed("compare", "weak", "official", "--data", "sample")
+    assert f"- weak: {note}." in printed("evaluate-run", "weak", "--data", "sample")
+    assert note in printed("evaluate-run", "weak", "--data", "sample", "--measures", "nDCG@5")
+    assert f"- weak: {note}" in printed("compare", "weak", "official", "--data", "sample")
 
 
-def test_the_model_and_its_prompt_are_part_of_the_key_of_a_run(place: Workspace) -> None:
+def test_the_model_and_its_prompt_are_part_of_the_key_of_a_run(workspace: Workspace) -> None:
     with chat_server(lambda *_: completion(REWRITE)) as server:
-        first, other = (
-            retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"{model},base_url={server.base_url}"))
+        first, second = (
+            retrieve(
+                workspace, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"{model},base_url={server.base_url}")
+            )
             for model in ("m", "n")
         )
-    assert read_run(first) == read_run(other)
-    assert first.manifest.key != other.manifest.key
-    queries = other.manifest.spec["queries"]
+    assert read_run(first) == read_run(second)
+    assert first.manifest.key != second.manifest.key
+    queries = second.manifest.spec["queries"]
     assert (queries["form"], queries["client"]["model"], len(queries["prompt_sha256"])) == ("llm_rewrite", "n", 64)

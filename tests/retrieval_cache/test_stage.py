@@ -50,11 +50,13 @@ def test_a_run_only_contains_tasks_and_ranks_references_high(sample: Benchmark, 
     run = read_run(store.named(folder.name))
     assert set(run) <= {task.task_id for task in sample.tasks}
     judged = [task for task in sample.tasks if task.references]
-    found = [
-        any(item.passage_id in {passage.passage_id for passage in task.references} for item in run[task.task_id][:5])
+    has_reference = [
+        any(
+            ranked.passage_id in {passage.passage_id for passage in task.references} for ranked in run[task.task_id][:5]
+        )
         for task in judged
     ]
-    assert sum(found) / len(found) > 0.8
+    assert sum(has_reference) / len(has_reference) > 0.8
 
 
 def test_full_rag_contexts_are_the_first_five_of_the_run_with_their_texts(
@@ -65,8 +67,8 @@ def test_full_rag_contexts_are_the_first_five_of_the_run_with_their_texts(
     contexts = contexts_of_run(store.root, folder.name, sample, Setting.FULL_RAG)
     assert set(contexts.passages) == {task.task_id for task in sample.tasks}
     for task_id, passages in contexts.passages.items():
-        assert [item.passage_id for item in passages] == [item.passage_id for item in run[task_id][:5]]
-        assert all(item.text for item in passages)
+        assert [passage.passage_id for passage in passages] == [passage.passage_id for passage in run[task_id][:5]]
+        assert all(passage.text for passage in passages)
 
 
 def test_reference_rag_contexts_start_with_the_references(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
@@ -76,7 +78,7 @@ def test_reference_rag_contexts_start_with_the_references(sample: Benchmark, sto
     for task_id, passages in contexts.passages.items():
         n_references = len(few[task_id].references)
         assert passages[:n_references] == few[task_id].references
-        assert len(passages) == len({item.passage_id for item in passages}) == 5
+        assert len(passages) == len({passage.passage_id for passage in passages}) == 5
 
 
 def test_an_existing_run_is_reused(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
@@ -104,14 +106,16 @@ def test_several_query_forms_are_fused_by_reciprocal_rank(sample: Benchmark, tmp
     parts = [build_queries(sample, form) for form in forms]
     fused = build_run(_request(sample, queries=fused_queries(parts), depth=100), store)
     expected = reciprocal_rank_fusion([read_run(run) for run in singles], depth=100)
-    found = read_run(fused)
-    for query_id, ranked in found.items():
-        assert [item.passage_id for item in ranked] == [item.passage_id for item in expected[query_id][:100]]
+    fused_run = read_run(fused)
+    for query_id, ranked in fused_run.items():
+        assert [passage.passage_id for passage in ranked] == [
+            passage.passage_id for passage in expected[query_id][:100]
+        ]
     assert fused.folder.name == "bm25.last_turn-rewrite-all_questions.sample"
     assert fused.manifest.spec["queries"]["of"] == [{"form": form} for form in forms]
     assert fused.manifest.metadata["rewriting"] == singles[1].manifest.metadata["rewriting"]
     shallow = read_run(build_run(_request(sample, queries=fused_queries(parts), depth=7), store))
-    assert {name: ranked[:7] for name, ranked in found.items()} == shallow
+    assert {name: ranked[:7] for name, ranked in fused_run.items()} == shallow
     changed = replace(parts[2], texts=dict.fromkeys(parts[2].texts, "ferry"))
     other = build_run(_request(sample, queries=fused_queries([*parts[:2], changed]), depth=100), store)
     assert other.manifest.key != fused.manifest.key
@@ -135,9 +139,7 @@ def test_the_key_depends_on_queries_and_depth_and_not_on_the_name(sample: Benchm
     assert (mine.manifest.key, mine.manifest.name, verify_run(mine)) == (first, "mine", [])
 
 
-def test_another_corpus_text_or_library_version_makes_another_run(
-    sample: Benchmark, tmp_path: Path
-) -> None:
+def test_another_corpus_text_or_library_version_makes_another_run(sample: Benchmark, tmp_path: Path) -> None:
     def newer() -> Retriever:
         retriever = parse("bm25")
         described = {**retriever.describe(), "version": "next"}
@@ -148,16 +150,18 @@ def test_another_corpus_text_or_library_version_makes_another_run(
         (tmp_path / text).write_text(f'{{"_id": "p1", "title": "", "text": "A permit for a deck {text}"}}\n')
         return {"govt": str(tmp_path / text)}
 
-    store, others = RunStore(tmp_path / "runs"), len({task.domain for task in sample.tasks} - {"govt"})
+    store, n_other_domains = RunStore(tmp_path / "runs"), len({task.domain for task in sample.tasks} - {"govt"})
     first = build_run(_request(sample, corpora=corpora("is free.jsonl")), store)
     second = build_run(_request(sample, corpora=corpora("is dear.jsonl")), store)
-    assert len(list((store.root / "indexes").iterdir())) == others + 2
+    assert len(list((store.root / "indexes").iterdir())) == n_other_domains + 2
     third = build_run(_request(sample, corpora=corpora("is dear.jsonl"), make_retriever=newer), store)
-    assert len(list((store.root / "indexes").iterdir())) == 2 * others + 3
+    assert len(list((store.root / "indexes").iterdir())) == 2 * n_other_domains + 3
     assert len({run.manifest.key for run in (first, second, third)}) == 3
 
 
-def test_an_existing_name_is_refused_and_an_existing_default_name_gets_a_suffix(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_existing_name_is_refused_and_an_existing_default_name_gets_a_suffix(
+    sample: Benchmark, tmp_path: Path
+) -> None:
     store = RunStore(tmp_path)
     build_run(_request(sample, name="mine"), store)
     with pytest.raises(ConfigurationError, match="official"):

@@ -140,7 +140,7 @@ def test_every_text_changes_the_checksum(
     tmp_path_factory: pytest.TempPathFactory, row: int, field: str, change: str
 ) -> None:
     folder = tmp_path_factory.mktemp("corpus")
-    changed = [dict(item) for item in ROWS[:2]]
+    changed = [dict(row_before) for row_before in ROWS[:2]]
     changed[row][field] += change
     before = write(folder / "before.jsonl", lines(ROWS[:2]))
     assert survey_corpus(before).checksum != survey_corpus(write(folder / "after.jsonl", lines(changed))).checksum
@@ -150,12 +150,12 @@ def test_the_checksum_depends_on_field_borders_and_order_and_not_on_other_fields
     def checksum(*rows: dict[str, object]) -> str:
         return survey_corpus(write(tmp_path / "c.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))).checksum
 
-    one: dict[str, object] = {"_id": "a", "text": "bc", "title": "d"}
-    two: dict[str, object] = {"_id": "b", "text": "bc"}
-    assert checksum(one) == checksum({**one, "url": "https://example.org", "id": "other", "score": 1})
-    assert checksum(two) == checksum({**two, "title": None}) == checksum({"id": "b", "text": "bc", "title": ""})
-    assert checksum(one) != checksum({"_id": "a", "text": "b", "title": "dc"})
-    assert checksum(one, two) != checksum(two, one)
+    first: dict[str, object] = {"_id": "a", "text": "bc", "title": "d"}
+    second: dict[str, object] = {"_id": "b", "text": "bc"}
+    assert checksum(first) == checksum({**first, "url": "https://example.org", "id": "other", "score": 1})
+    assert checksum(second) == checksum({**second, "title": None}) == checksum({"id": "b", "text": "bc", "title": ""})
+    assert checksum(first) != checksum({"_id": "a", "text": "b", "title": "dc"})
+    assert checksum(first, second) != checksum(second, first)
 
 
 def test_ids_may_be_numbers_and_texts_require_a_known_column(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_reading_stops_after_twenty_errors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("left", [0.1, 0.6, 0.95])
 def test_a_corrupt_container_is_one_clear_error(tmp_path: Path, container: Callable[[Path], str], left: float) -> None:
     path = Path(container(tmp_path))
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * left)])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * left)])
     with pytest.raises(BenchmarkFileError, match=r"(line|row) \d+: unreadable from here"):
         list(read_corpus(str(path)))
 
@@ -284,7 +284,9 @@ def test_a_reader_that_stops_early_closes_the_file(tmp_path: Path) -> None:
     ("domain", "n_passages", "n_blank"),
     [("clapnq", 12_628, 0), ("cloud", 13_294, 3), ("fiqa", 15_332, 0), ("govt", 1_258, 0)],
 )
-def test_the_official_corpora_have_the_expected_sizes(mtrag_root: Path, domain: str, n_passages: int, n_blank: int) -> None:
+def test_the_official_corpora_have_the_expected_sizes(
+    mtrag_root: Path, domain: str, n_passages: int, n_blank: int
+) -> None:
     survey = survey_corpus(str(mtrag_root / "corpora/passage_level" / f"{domain}.jsonl.zip"))
     assert (survey.n_passages, survey.n_blank) == (n_passages, n_blank)
 

@@ -21,7 +21,7 @@ from tests.conftest import REAL_DATA
 WORDS = [f"word{number}" for number in range(5000)]
 
 
-def found(texts: list[str], threshold: float = 0.8) -> NearDuplicates:
+def duplicates_of(texts: list[str], threshold: float = 0.8) -> NearDuplicates:
     passages = [Passage(str(number), text) for number, text in enumerate(texts)]
     return near_duplicates(lambda: passages, threshold)
 
@@ -38,7 +38,7 @@ def shingle_set(content: str) -> set[tuple[str, ...]]:
 def test_groups_have_passages_and_similarities() -> None:
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
-    report = found([text(2), original, text(3), original.upper() + " !", changed, "", "...", text(4)])
+    report = duplicates_of([text(2), original, text(3), original.upper() + " !", changed, "", "...", text(4)])
     (group,) = report.groups
     assert group.passage_ids == ("1", "3", "4")
     assert group.similarities == (1.0, 1.0, pytest.approx(191 / 201))
@@ -48,23 +48,23 @@ def test_groups_have_passages_and_similarities() -> None:
 def test_one_changed_word_is_below_a_high_threshold() -> None:
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
-    assert found([original, changed], 0.96).groups == ()
-    assert len(found([original, changed], 0.95).groups) == 1
+    assert duplicates_of([original, changed], 0.96).groups == ()
+    assert len(duplicates_of([original, changed], 0.95).groups) == 1
 
 
 def test_a_chain_is_one_group_with_similarities_to_the_first_passage() -> None:
     words = text(5).split()
-    report = found([" ".join(words[start : start + 150]) for start in (0, 14, 28)])
+    report = duplicates_of([" ".join(words[start : start + 150]) for start in (0, 14, 28)])
     (group,) = report.groups
     assert group.passage_ids == ("0", "1", "2")
     assert group.similarities[1] >= 0.8 > group.similarities[2]
 
 
 def test_an_empty_corpus_has_no_groups_and_thresholds_out_of_range_are_refused() -> None:
-    assert found([]) == NearDuplicates((), 0, 0, 0)
+    assert duplicates_of([]) == NearDuplicates((), 0, 0, 0)
     for threshold in (0.49, 1.01, float("nan")):
         with pytest.raises(ConfigurationError, match=r"threshold from 0\.5 to 1"):
-            found(["a"], threshold)
+            duplicates_of(["a"], threshold)
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), st.lists(st.sampled_from("abcd"), min_size=1))
@@ -83,7 +83,7 @@ def test_few_pairs_at_the_threshold_are_missed_without_false_positives(threshold
         # With 196 - m of the 196 shingles in common, and m more on each side, the similarity is (196 - m) / (196 + m).
         n_new = int(196 * (1 - threshold) / (1 + threshold))
         texts += [" ".join(words), " ".join([*words[n_new:], *text(seed + 1000, n_new).split()])]
-    report = found(texts, threshold)
+    report = duplicates_of(texts, threshold)
     assert len(report.groups) >= 194
     assert all(int(group.passage_ids[0]) // 2 == int(group.passage_ids[1]) // 2 for group in report.groups)
     assert all(min(group.similarities) >= threshold for group in report.groups)
@@ -91,7 +91,7 @@ def test_few_pairs_at_the_threshold_are_missed_without_false_positives(threshold
 
 @pytest.mark.slow
 def test_many_copies_of_one_passage_are_one_group() -> None:
-    report = found([text(1)] * 3000)
+    report = duplicates_of([text(1)] * 3000)
     assert [len(group.passage_ids) for group in report.groups] == [3000]
     assert report.n_crowded > 0
 
@@ -106,7 +106,7 @@ def test_groups_of_the_real_govt_corpus_equal_a_comparison_of_all_pairs(mtrag_ro
         for number in hashes.tolist():
             holders[number].append(passage_id)
     shared = Counter(
-        (left, right) for ids in holders.values() for place, left in enumerate(ids) for right in ids[place + 1 :]
+        (left, right) for ids in holders.values() for position, left in enumerate(ids) for right in ids[position + 1 :]
     )
     pairs = [pair for pair in shared if jaccard(sets[pair[0]], sets[pair[1]]) >= 0.8]
     group_of = {passage_id: number for number, group in enumerate(report.groups) for passage_id in group.passage_ids}
@@ -120,7 +120,7 @@ def test_a_corpus_is_written_without_near_duplicates_and_with_unchanged_rows(tmp
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
     rows = [
-        {"_id": str(n), "text": one, "more": [n]} for n, one in enumerate([text(2), original, changed, text(3), " "])
+        {"_id": str(n), "text": body, "more": [n]} for n, body in enumerate([text(2), original, changed, text(3), " "])
     ]
     source, target = tmp_path / "c.jsonl", tmp_path / "d.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -140,12 +140,12 @@ def test_groups_of_real_segments_equal_a_comparison_of_all_pairs() -> None:
     passages = list(read_corpus(str(path)))
     holders: defaultdict[int, list[int]] = defaultdict(list)
     sets = [shingles(passage.text, 9) for passage in passages]
-    for place, hashes in enumerate(sets):
+    for index, hashes in enumerate(sets):
         for value in hashes.tolist():
-            holders[value].append(place)
-    shared = Counter((a, b) for places in holders.values() for n, b in enumerate(places) for a in places[:n])
+            holders[value].append(index)
+    shared = Counter((a, b) for indices in holders.values() for n, b in enumerate(indices) for a in indices[:n])
     pairs = [pair for pair, n in shared.items() if n / (len(sets[pair[0]]) + len(sets[pair[1]]) - n) >= 0.8]
-    expected = {passages[place].passage_id for pair in pairs for place in pair}
+    expected = {passages[index].passage_id for pair in pairs for index in pair}
     report = near_duplicates(lambda: passages, width=9)
     assert {passage_id for group in report.groups for passage_id in group.passage_ids} == expected
     assert len(expected) > 10

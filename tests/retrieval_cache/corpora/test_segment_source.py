@@ -77,10 +77,10 @@ def problem_of(shards: Path, named: Iterable[str]) -> str:
 
 def test_named_segments_are_returned_in_the_order_of_the_source(shards: Path) -> None:
     numbers = [29, 3, 17, 11]
-    told: list[tuple[str, int, int | None]] = []
-    source = opened(shards, map(segment_id, numbers), progress=lambda *step: told.append(step))
+    steps: list[tuple[str, int, int | None]] = []
+    source = opened(shards, map(segment_id, numbers), progress=lambda *step: steps.append(step))
     assert list(source) == [passage(number) for number in sorted(numbers)]
-    assert told == [("checksum", n, 3) for n in (1, 2, 3)] + [("look up", n, 3) for n in (1, 2, 3)]
+    assert steps == [("checksum", n, 3) for n in (1, 2, 3)] + [("look up", n, 3) for n in (1, 2, 3)]
     assert list(opened(shards, [])) == []
 
 
@@ -104,9 +104,13 @@ def test_segments_are_found_in_any_json_format(
     content = b"\n".join(way(segment(number)) for number, way in enumerate(written))
     shards = write_shards(folder / "shards", [content])
     numbers = data.draw(st.sets(st.integers(0, len(written) - 1)))
-    found = list(opened(shards, map(segment_id, numbers)))
-    assert found == [item for item in read_corpus(str(shards)) if item.passage_id in set(map(segment_id, numbers))]
-    assert len(found) == len(numbers)
+    passages = list(opened(shards, map(segment_id, numbers)))
+    assert passages == [
+        segment_passage
+        for segment_passage in read_corpus(str(shards))
+        if segment_passage.passage_id in set(map(segment_id, numbers))
+    ]
+    assert len(passages) == len(numbers)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -125,14 +129,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_only_unfinished_shards_are_read_again(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = counted(monkeypatch)
     named = [segment_id(number) for number in (3, 17, 29)]
-    found = list(opened(shards, named))
+    passages = list(opened(shards, named))
     assert sorted(read) == ["segmented_00.json.gz", "segmented_01.json.gz", "segmented_02.json.gz"]
     read.clear()
-    assert list(opened(shards, named)) == found
+    assert list(opened(shards, named)) == passages
     assert read == []
     second = next(path for path in shards.parent.glob("kept/*/*.jsonl") if segment_id(17).encode() in path.read_bytes())
     second.unlink()
-    assert list(opened(shards, named)) == found
+    assert list(opened(shards, named)) == passages
     assert read == ["segmented_01.json.gz"]
     read.clear()
     list(opened(shards, named[:2]))
@@ -203,7 +207,7 @@ def test_a_repeated_segment_is_named_with_both_lines(tmp_path: Path) -> None:
     message = problem_of(shards, [segment_id(1), segment_id(2)])
     assert f"segmented_00.json.gz, line 3: the id {segment_id(1)!r} once more; first at {shards}" in message
     assert f"segmented_01.json.gz, line 2: the id {segment_id(2)!r} once more" in message
-    assert [item.passage_id for item in opened(shards, [segment_id(5)])] == [segment_id(5)]
+    assert [found_passage.passage_id for found_passage in opened(shards, [segment_id(5)])] == [segment_id(5)]
 
 
 @pytest.mark.parametrize(
@@ -228,19 +232,19 @@ def test_broken_lines_are_named(tmp_path: Path, broken: bytes, expected: str) ->
 def test_one_error_lists_problems_of_all_shards_and_good_shards_are_kept(
     shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corrupt, other = shards / "segmented_00.json.gz", shards / "segmented_02.json.gz"
-    whole = {path: path.read_bytes() for path in (corrupt, other)}
-    corrupt.write_bytes(whole[corrupt][:60])
-    other.write_bytes(b"\x00" * 40)
+    corrupt, unreadable = shards / "segmented_00.json.gz", shards / "segmented_02.json.gz"
+    contents = {path: path.read_bytes() for path in (corrupt, unreadable)}
+    corrupt.write_bytes(contents[corrupt][:60])
+    unreadable.write_bytes(b"\x00" * 40)
     message = problem_of(shards, [segment_id(3), segment_id(17)])
     assert f"{corrupt}, line" in message
-    assert f"{other}, line 1: unreadable from here" in message
+    assert f"{unreadable}, line 1: unreadable from here" in message
     assert "fetch broken shards again" in message
-    for path, content in whole.items():
+    for path, content in contents.items():
         path.write_bytes(content)
     read = counted(monkeypatch)
     assert len(list(opened(shards, [segment_id(3), segment_id(17)]))) == 2
-    assert sorted(read) == [corrupt.name, other.name]
+    assert sorted(read) == [corrupt.name, unreadable.name]
 
 
 @pytest.mark.parametrize("n_lost", [1, 8, 30])
@@ -267,7 +271,13 @@ def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tupl
     for domain in side.domains:
         passages = list(read_corpus(str(side.corpus_file(sample.root, domain))))
         rows = [
-            {"docid": item.passage_id, "url": item.url, "title": item.title, "segment": item.text} for item in passages
+            {
+                "docid": segment_passage.passage_id,
+                "url": segment_passage.url,
+                "title": segment_passage.title,
+                "segment": segment_passage.text,
+            }
+            for segment_passage in passages
         ]
         contents = [lines_of(rows[start::3]) for start in range(3)]
         corpora[domain] = str(write_shards(folder / "corpora" / domain, contents))
@@ -280,15 +290,17 @@ def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 
 @pytest.mark.parametrize("line", ["run:{trec}", "hybrid(run:{trec},run:{trec})", "rerank(run:{trec},cross-encoder:x)"])
-def test_retrievers_over_runs_name_their_passages_in_advance(line: str, sharded: tuple[dict[str, str], Path, StoredRun]) -> None:
+def test_retrievers_over_runs_name_their_passages_in_advance(
+    line: str, sharded: tuple[dict[str, str], Path, StoredRun]
+) -> None:
     from retrieval_cache.retrievers.protocol import wanted_passages
 
     _, trec, stored = sharded
     query_id, ranking = next(iter(read_run(stored).items()))
     wanted = wanted_passages(parse(line.format(trec=trec)), [{query_id: "text"}])
-    assert wanted == {item.passage_id for item in ranking}
-    for whole in ("bm25", "milvus:x.db,mode=bm25"):
-        assert wanted_passages(parse(f"hybrid({whole},run:{trec})"), [{query_id: "text"}]) is None
+    assert wanted == {ranked.passage_id for ranked in ranking}
+    for retriever in ("bm25", "milvus:x.db,mode=bm25"):
+        assert wanted_passages(parse(f"hybrid({retriever},run:{trec})"), [{query_id: "text"}]) is None
 
 
 def test_contexts_from_shards_equal_those_from_complete_corpora(

@@ -31,12 +31,12 @@ def offsets(passage: Passage) -> Span:
 
 def bytewise(text: str) -> list[Span]:
     """Tokens of a byte-level tokenizer: several tokens of a character share its span."""
-    return [(place, place + 1) for place, letter in enumerate(text) for _ in letter.encode(errors="replace")]
+    return [(position, position + 1) for position, letter in enumerate(text) for _ in letter.encode(errors="replace")]
 
 
 def forgetful(text: str) -> list[Span]:
     """A tokenizer that only returns the letter a."""
-    return [(place, place + 1) for place, letter in enumerate(text) if letter == "a"]
+    return [(position, position + 1) for position, letter in enumerate(text) if letter == "a"]
 
 
 @pytest.mark.parametrize("tokenizer", [plain_tokenizer, bytewise, forgetful])
@@ -44,8 +44,8 @@ def forgetful(text: str) -> list[Span]:
 def test_passages_are_cut_from_the_text_and_cover_it(tokenizer: object, text: str, sizes: tuple[int, int]) -> None:
     passages = list(segment(words(text), *sizes, tokenizer=tokenizer, title_in_text=False))  # type: ignore[arg-type]
     spans = [offsets(passage) for passage in passages]
-    covered = {place for start, end in spans for place in range(start, end)}
-    assert {place for place, letter in enumerate(text) if not letter.isspace()} <= covered
+    covered = {position for start, end in spans for position in range(start, end)}
+    assert {position for position, letter in enumerate(text) if not letter.isspace()} <= covered
     assert [passage.text for passage in passages] == [text[start:end] for start, end in spans]
     assert all(passage.text and passage.text == passage.text.strip() for passage in passages)
     assert len(set(spans)) == len(spans)
@@ -58,10 +58,10 @@ def test_sizes_and_overlaps_are_as_requested(text: str, sizes: tuple[int, int]) 
     tokens = plain_tokenizer(text)
     starts = [start for start, _ in tokens]
     spans = [offsets(passage) for passage in segment(words(text), size, overlap)]
-    held = [[place for place, start in enumerate(starts) if begin <= start < end] for begin, end in spans]
-    assert all(len(places) == size for places in held[:-1])
-    assert all(len(places) <= size for places in held)
-    for before, after in pairwise(held):
+    tokens_of_passages = [[index for index, start in enumerate(starts) if begin <= start < end] for begin, end in spans]
+    assert all(len(indices) == size for indices in tokens_of_passages[:-1])
+    assert all(len(indices) <= size for indices in tokens_of_passages)
+    for before, after in pairwise(tokens_of_passages):
         assert len(set(before) & set(after)) == overlap
 
 

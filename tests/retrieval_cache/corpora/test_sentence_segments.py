@@ -25,28 +25,30 @@ def segments(body: str, size: int = 10, stride: int = 5, headings: object = "a\n
 
 
 def test_windows_overlap_by_half_and_end_with_the_document() -> None:
-    found = segments(BODY, 4, 2)
-    assert [row["segment"] for row in found] == [
+    rows = segments(BODY, 4, 2)
+    assert [row["segment"] for row in rows] == [
         "One is. Two is.\n\nThree is. Four é is.",
         "Three is. Four é is. Five is. Six is.",
         "Five is. Six is. Seven is.",
     ]
-    assert [(row["start_char"], row["end_char"]) for row in found] == [(0, 37), (17, 54), (38, 64)]
-    assert (found[0]["title"], found[0]["url"], found[0]["headings"]) == ("Title", "u", "a\nb")
+    assert [(row["start_char"], row["end_char"]) for row in rows] == [(0, 37), (17, 54), (38, 64)]
+    assert (rows[0]["title"], rows[0]["url"], rows[0]["headings"]) == ("Title", "u", "a\nb")
     assert [segments(text) for text in ("", " \n ")] == [[], []]
     assert segments("One. Two.", headings=None)[0]["headings"] == ""
 
 
 @given(SENTENCES, st.integers(1, 6), st.integers(1, 6))
-def test_a_segment_is_the_text_between_its_offsets_and_no_text_is_lost(parts: list[str], size: int, stride: int) -> None:
+def test_a_segment_is_the_text_between_its_offsets_and_no_text_is_lost(
+    parts: list[str], size: int, stride: int
+) -> None:
     body = " ".join(parts)
     if stride > size:
         with pytest.raises(ConfigurationError, match="1 <= stride <= sentences"):
             segments(body, size, stride)
         return
-    found = segments(body, size, stride)
+    rows = segments(body, size, stride)
     covered = [letter.isspace() for letter in body]
-    for row in found:
+    for row in rows:
         start, end = int(str(row["start_char"])), int(str(row["end_char"]))
         assert body[start:end] == row["segment"] == str(row["segment"]).strip()
         covered[start:end] = [True] * (end - start)
@@ -64,9 +66,9 @@ def test_ids_contain_number_and_line_offset_and_can_be_read_as_segments(tmp_path
     content = target.read_bytes()
     assert len(read_segments(target)) == 6
     for number, line in enumerate(content.splitlines(keepends=True)):
-        document, _, rest = json.loads(line)["docid"].partition("#")
+        document, _, position = json.loads(line)["docid"].partition("#")
         assert document == rows[number // 3]["docid"]
-        assert [int(part) for part in rest.split("_")] == [number % 3, content.index(line)]
+        assert [int(part) for part in position.split("_")] == [number % 3, content.index(line)]
 
 
 def test_sentences_and_size_exclude_each_other(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_near_duplicate_passages_are_listed(tmp_path: Path) -> None:
 def test_passages_without_words_and_hidden_groups_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     texts = [f"the ferry to place{number} leaves the harbour at nine" for number in range(21)] * 2
-    rows = [{"_id": f"p{place}", "text": text} for place, text in enumerate([*texts, "?!"])]
+    rows = [{"_id": f"p{index}", "text": text} for index, text in enumerate([*texts, "?!"])]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     lines = describe_duplicates(str(path), 1.0)
     assert lines[:4] == [
@@ -50,7 +50,7 @@ def test_passages_without_words_and_hidden_groups_are_counted(tmp_path: Path) ->
         "passages without words, not compared: 1",
         "groups not shown: 1",
     ]
-    assert lines[5:] == [f"p{place} (1.00), p{place + 21} (1.00)" for place in range(20)]
+    assert lines[5:] == [f"p{index} (1.00), p{index + 21} (1.00)" for index in range(20)]
 
 
 def test_a_corpus_without_any_text_is_refused(tmp_path: Path) -> None:
@@ -78,16 +78,16 @@ def test_documents_are_cut_into_passages_that_can_be_read_back(tmp_path: Path) -
 
 
 def test_run_over_another_corpus_is_another_run(sample: Benchmark, tmp_path: Path) -> None:
-    place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    workspace = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
     kept = list(official_passages(sample.root, "fiqa"))[:10]
-    other = tmp_path / "fiqa.jsonl"
-    other.write_text("".join(json.dumps({"_id": item.passage_id, "text": item.text}) + "\n" for item in kept))
-    own = retrieve(place, "bm25", "rewrite", depth=20)
-    run = retrieve(place, "bm25", "rewrite", depth=20, corpora={"fiqa": str(other)}, name="small")
+    corpus = tmp_path / "fiqa.jsonl"
+    corpus.write_text("".join(json.dumps({"_id": ranked.passage_id, "text": ranked.text}) + "\n" for ranked in kept))
+    own = retrieve(workspace, "bm25", "rewrite", depth=20)
+    run = retrieve(workspace, "bm25", "rewrite", depth=20, corpora={"fiqa": str(corpus)}, name="small")
     assert run.manifest.key != own.manifest.key
-    found = read_run(RunStore(place.store).named("small"))
+    rankings = read_run(RunStore(workspace.store).named("small"))
     domain_of = {task.task_id: task.domain for task in sample.tasks}
-    ids = {item.passage_id for query, ranking in found.items() if domain_of[query] == "fiqa" for item in ranking}
-    assert ids <= {item.passage_id for item in kept}
+    ids = {ranked.passage_id for query, ranking in rankings.items() if domain_of[query] == "fiqa" for ranked in ranking}
+    assert ids <= {ranked.passage_id for ranked in kept}
     with pytest.raises(ConfigurationError, match="fiqa"):
-        retrieve(place, "bm25", "rewrite", depth=20, corpora={"fika": str(other)})
+        retrieve(workspace, "bm25", "rewrite", depth=20, corpora={"fika": str(corpus)})

@@ -66,9 +66,11 @@ class Cluster(ThreadingHTTPServer):
 
     def search(self, body: dict[str, Any]) -> dict[str, Any]:
         self.queries.append(body)
-        (kind, query), *_ = body["query"].items()
-        text = query["query"] if kind == "sparse_vector" else query["tokens"]["model_text"]
-        scored = [(len(set(text.split()) & set(item["text"].split())), name) for name, item in self.documents.items()]
+        (query_type, query), *_ = body["query"].items()
+        text = query["query"] if query_type == "sparse_vector" else query["tokens"]["model_text"]
+        scored = [
+            (len(set(text.split()) & set(document["text"].split())), name) for name, document in self.documents.items()
+        ]
         hits = sorted(((score, name) for score, name in scored if score), reverse=True)[: body["size"]]
         return {"hits": {"hits": [{"_id": name, "_score": float(score)} for score, name in hits]}}
 
@@ -245,8 +247,8 @@ def test_bad_input_gives_clear_errors(elser: ElserRetriever, tmp_path: Path) -> 
 
 
 def test_the_description_depends_on_the_model_and_not_on_the_cluster() -> None:
-    one = ElserRetriever("http://a:9200", "x", api_key=KEY)
-    assert one.describe() == ElserRetriever("http://b:9200", "y").describe()
-    assert one.describe() != ElserRetriever("http://a:9200", "x", model_id="other").describe()
-    assert one.name == "elser:http://a:9200,index=x,model_id=.elser_model_2,query_type=sparse_vector"
-    assert parse(one.name).name == one.name
+    retriever = ElserRetriever("http://a:9200", "x", api_key=KEY)
+    assert retriever.describe() == ElserRetriever("http://b:9200", "y").describe()
+    assert retriever.describe() != ElserRetriever("http://a:9200", "x", model_id="other").describe()
+    assert retriever.name == "elser:http://a:9200,index=x,model_id=.elser_model_2,query_type=sparse_vector"
+    assert parse(retriever.name).name == retriever.name

@@ -75,30 +75,30 @@ def test_workers_encode_for_every_retriever_that_contains_a_dense_retriever(line
 
 
 def test_a_worker_can_create_the_same_retriever_from_its_settings(tmp_path: Path) -> None:
-    asked: list[Mapping[str, Any]] = []
+    received: list[Mapping[str, Any]] = []
 
     def fill(settings: Mapping[str, Any], shards: ShardFolder, *rest: object) -> Filled:
-        asked.append(settings)
+        received.append(settings)
         assert DenseRetriever(**settings).shards_in(shards.folder) == shards
         return shards.filled([])
 
     retriever = parse("dense:minilm,max_length=32,shard_size=4,normalize=false,query_prompt=q")
     assert encode_with(retriever, fill)
     retriever.index([Passage("a", "text")], tmp_path)
-    assert (asked[0]["max_length"], asked[0]["shard_size"], asked[0]["normalize"]) == (32, 4, False)
+    assert (received[0]["max_length"], received[0]["shard_size"], received[0]["normalize"]) == (32, 4, False)
 
 
 def test_workers_for_a_retriever_without_vectors_are_refused_before_files_are_read(tmp_path: Path) -> None:
-    place = Workspace("custom", "sample", tmp_path, tmp_path / "store")
+    workspace = Workspace("custom", "sample", tmp_path, tmp_path / "store")
     with pytest.raises(ConfigurationError, match="encodes no passages"):
-        retrieve(place, "bm25", "last_turn", depth=10, encode_with="ray")
+        retrieve(workspace, "bm25", "last_turn", depth=10, encode_with="ray")
     assert not list((tmp_path / "store").rglob("*.trec"))
 
 
 def test_an_unknown_type_of_workers_is_refused_with_a_close_name(tmp_path: Path) -> None:
-    place = Workspace("custom", "sample", tmp_path, tmp_path / "store")
+    workspace = Workspace("custom", "sample", tmp_path, tmp_path / "store")
     with raises(ConfigurationError):
-        retrieve(place, "dense:minilm", "last_turn", depth=10, encode_with="rai:10.0.0.1,workers=8")
+        retrieve(workspace, "dense:minilm", "last_turn", depth=10, encode_with="rai:10.0.0.1,workers=8")
 
 
 class WithoutCluster(RayWorkers):

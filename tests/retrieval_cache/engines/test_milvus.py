@@ -51,13 +51,13 @@ FEW = [
 
 
 def ids(run: Run) -> dict[str, list[str]]:
-    return {query_id: [item.passage_id for item in ranking] for query_id, ranking in run.items()}
+    return {query_id: [ranked.passage_id for ranked in ranking] for query_id, ranking in run.items()}
 
 
-def overlap(found: Run, expected: Run) -> float:
+def overlap(run: Run, expected: Run) -> float:
     shared = [
         len(set(found_ids) & set(ids(expected)[query_id])) / len(ids(expected)[query_id])
-        for query_id, found_ids in ids(found).items()
+        for query_id, found_ids in ids(run).items()
         if expected[query_id]
     ]
     return sum(shared) / len(shared)
@@ -92,10 +92,10 @@ def test_bm25_over_real_passages_ranks_as_bm25(
     queries = dict(itertools.islice(official_queries(mtrag_root, "clapnq", "rewrite").items(), 100))
     assert len(passages) == 8000
     expected = searched(Bm25Retriever(), passages, tmp_path / "tantivy", queries)
-    found = searched(milvus(opened, tmp_path, mode="bm25"), passages, tmp_path / "milvus", queries)
-    record_property("overlap@10", overlap(found, expected))
-    assert overlap(found, expected) >= 0.99
-    assert sum(ids(found)[query] == ids(expected)[query] for query in queries) >= 0.99 * len(queries)
+    run = searched(milvus(opened, tmp_path, mode="bm25"), passages, tmp_path / "milvus", queries)
+    record_property("overlap@10", overlap(run, expected))
+    assert overlap(run, expected) >= 0.99
+    assert sum(ids(run)[query] == ids(expected)[query] for query in queries) >= 0.99 * len(queries)
 
 
 @engine
@@ -108,9 +108,9 @@ def test_dense_over_real_passages_ranks_as_exact_search(
     exact = DenseRetriever("minilm", max_length=16, shard_size=150)
     expected = searched(exact, passages, tmp_path / "in_process" / "dense", queries)
     retriever = milvus(opened, tmp_path, encoder=DenseRetriever("minilm", max_length=16, shard_size=150))
-    found = searched(retriever, passages, tmp_path / "in_process", queries)
-    assert overlap(found, expected) >= 0.99
-    assert found == expected
+    run = searched(retriever, passages, tmp_path / "in_process", queries)
+    assert overlap(run, expected) >= 0.99
+    assert run == expected
 
 
 @engine
@@ -143,11 +143,11 @@ def projected(vectors: Sequence[Any], width: int = 64) -> np.ndarray[Any, Any]:
     directions: dict[int, np.ndarray[Any, Any]] = {}
     generator = np.random.default_rng(0)
     rows = np.zeros((len(vectors), width), np.float32)
-    for place, vector in enumerate(vectors):
+    for index, vector in enumerate(vectors):
         for dimension, weight in vector.items():
             if dimension not in directions:
                 directions[dimension] = generator.standard_normal(width, dtype=np.float32)
-            rows[place] += weight * directions[dimension]
+            rows[index] += weight * directions[dimension]
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -160,10 +160,10 @@ def test_hybrid_mode_ranks_as_the_hybrid_of_both_embedded_retrievers(
     expected = searched(
         HybridRetriever([DenseRetriever("minilm"), Bm25Retriever()]), FEW[:5], tmp_path / "one", queries, 3
     )
-    found = searched(milvus(opened, tmp_path, mode="hybrid", encoder="minilm"), FEW[:5], tmp_path / "two", queries, 3)
-    assert found == expected
-    assert found["q2"] == ()
-    assert len(found["q1"]) == 3
+    run = searched(milvus(opened, tmp_path, mode="hybrid", encoder="minilm"), FEW[:5], tmp_path / "two", queries, 3)
+    assert run == expected
+    assert run["q2"] == ()
+    assert len(run["q1"]) == 3
 
 
 @engine
@@ -188,17 +188,15 @@ def test_empty_corpora_and_corpora_without_words_give_empty_rankings(
 
 
 @engine
-def test_a_stored_corpus_is_neither_counted_nor_stored_again(
-    tmp_path: Path, opened: list[MilvusRetriever]
-) -> None:
+def test_a_stored_corpus_is_neither_counted_nor_stored_again(tmp_path: Path, opened: list[MilvusRetriever]) -> None:
     first = searched(milvus(opened, tmp_path, mode="bm25"), FEW, tmp_path / "folder", {"q": "cats"})
     opened[0].close()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "folder").rglob("*") if path.is_file()}
     again = milvus(opened, tmp_path, mode="bm25")
     stored: list[tuple[str, int, int | None]] = []
-    again.index(iter(FEW), tmp_path / "folder", lambda *told: stored.append(told))
+    again.index(iter(FEW), tmp_path / "folder", lambda *step: stored.append(step))
     assert again.search({"q": "cats"}, 10) == first
-    assert [told for told in stored if told[0].startswith("store")] == [("store bm25", 4, 4)]
+    assert [step for step in stored if step[0].startswith("store")] == [("store bm25", 4, 4)]
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "folder").rglob("*") if path.is_file()}
 
 
@@ -230,16 +228,16 @@ def test_a_killed_build_continues_where_it_stopped(tmp_path: Path, opened: list[
     )
     assert process.stdout is not None
     with process.stdout:
-        seen = int(next(process.stdout))
+        n_stored = int(next(process.stdout))
         process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert seen < 8000
+    assert n_stored < 8000
     passages = [Passage(f"p{n:05d}", f"word{n % 97} word{n % 89} cats") for n in range(8000)]
     queries = {"q": "word3 word5", "r": "word96 cats"}
     retriever = milvus(opened, tmp_path, mode="bm25")
     stored: list[int] = []
     retriever.index(iter(passages), tmp_path / "own", lambda what, n, _: stored.append(n) if "store" in what else None)
-    assert stored[0] >= seen
+    assert stored[0] >= n_stored
     assert stored[-1] == 8000
     (tmp_path / "undisturbed").mkdir()
     undisturbed = milvus(opened, tmp_path / "undisturbed", mode="bm25")
@@ -315,9 +313,9 @@ def test_the_canonical_line_parses_to_itself(line: str) -> None:
 
 
 def test_the_description_depends_on_the_analyser_and_not_on_the_address() -> None:
-    one, other = MilvusRetriever("x.db", mode="bm25"), MilvusRetriever("http://host:19530", mode="bm25")
-    assert one.describe() == other.describe()
-    assert one.describe() != MilvusRetriever("x.db", mode="bm25", analyzer="bm25-standard").describe()
+    embedded, served = MilvusRetriever("x.db", mode="bm25"), MilvusRetriever("http://host:19530", mode="bm25")
+    assert embedded.describe() == served.describe()
+    assert embedded.describe() != MilvusRetriever("x.db", mode="bm25", analyzer="bm25-standard").describe()
 
 
 @pytest.mark.parametrize(
@@ -364,14 +362,14 @@ def test_the_inner_product_is_the_score_of_bm25(
         for row, vector in weights.stored(0)
         if isinstance(vector, dict)
     }
-    found = {passage_id: score for passage_id, score in scores.items() if score}
-    assert found == pytest.approx({item.passage_id: item.score for item in expected}, rel=1e-5)
+    nonzero = {passage_id: score for passage_id, score in scores.items() if score}
+    assert nonzero == pytest.approx({ranked.passage_id: ranked.score for ranked in expected}, rel=1e-5)
 
 
 @pytest.mark.parametrize("first", [0, 1, 3, 4])
 def test_storing_resumes_at_any_row(tmp_path: Path, first: int) -> None:
     weights = TermWeights("bm25")
     weights.prepare(iter([Passage("0", "---"), *FEW]), tmp_path, no_progress)
-    whole = list(weights.stored(0))
-    assert [row for row, _ in whole] == list(weights.rows()) == [1, 2, 3, 4]
-    assert list(weights.stored(first)) == whole[first:]
+    rows = list(weights.stored(0))
+    assert [row for row, _ in rows] == list(weights.rows()) == [1, 2, 3, 4]
+    assert list(weights.stored(first)) == rows[first:]

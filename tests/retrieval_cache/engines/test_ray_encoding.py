@@ -90,11 +90,11 @@ def n_finished(store: Path) -> int:
 
 def encoded(passages: list[Passage], folder: Path, model: str = "minilm", **workers: Any) -> list[tuple[str, int]]:
     """Encode passages by workers; return the reported progress."""
-    told: list[tuple[str, int]] = []
+    steps: list[tuple[str, int]] = []
     retriever = DenseRetriever(model, **OPTIONS)
     retriever.encode_with(RayWorkers(**workers).fill)
-    retriever.index(iter(passages), folder, lambda what, done, total: told.append((what, done)))
-    return told
+    retriever.index(iter(passages), folder, lambda step, done, total: steps.append((step, done)))
+    return steps
 
 
 def retrieve(corpus: Path, queries: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -149,19 +149,19 @@ def test_finished_shards_are_kept_and_corrupt_shards_are_encoded_again(
 ) -> None:
     folder, some = tmp_path / "vectors", passages[:64]
     DenseRetriever("minilm", **OPTIONS).index(iter(some), folder)
-    whole = contents(folder)
+    content_before = contents(folder)
     (folder / "shard-000001.json").unlink()
     (folder / "shard-000002.npy").write_bytes(b"corrupt")
     assert encoded(some, folder)[-1] == ("encode shards", 2)
-    assert list(contents(folder)) == list(whole)
+    assert list(contents(folder)) == list(content_before)
     for name in ("shard-000001.npy", "shard-000002.npy"):
-        np.testing.assert_allclose(np.load(folder / name), np.load(_written(tmp_path, name, whole)), atol=1e-3)
+        np.testing.assert_allclose(np.load(folder / name), np.load(_written(tmp_path, name, content_before)), atol=1e-3)
     assert encoded(some, folder)[-1] == ("read passages", 64)
 
 
-def _written(folder: Path, name: str, whole: dict[str, bytes]) -> Path:
+def _written(folder: Path, name: str, content: dict[str, bytes]) -> Path:
     path = folder / f"whole-{name}"
-    path.write_bytes(whole[name])
+    path.write_bytes(content[name])
     return path
 
 

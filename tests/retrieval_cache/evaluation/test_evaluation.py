@@ -46,7 +46,9 @@ QRELS = tuple(Qrel(item.task_id, "right", 1) for item in TASKS[:4])
 def run_at(ranks: Mapping[str, int]) -> dict[str, tuple[Ranked, ...]]:
     """A run with its relevant passage at a rank (from 1); 0 if missing."""
     return {
-        query_id: tuple(Ranked("right" if place == rank else f"wrong{place}", -float(place)) for place in range(1, 6))
+        query_id: tuple(
+            Ranked("right" if position == rank else f"wrong{position}", -float(position)) for position in range(1, 6)
+        )
         for query_id, rank in ranks.items()
     }
 
@@ -72,12 +74,12 @@ def test_every_judged_query_has_its_domain_turn_and_values() -> None:
 
 
 def test_slices_are_all_queries_turns_and_domains() -> None:
-    evaluation = judged({item.task_id: 1 for item in TASKS})
-    found = {
+    evaluation = judged({task.task_id: 1 for task in TASKS})
+    query_ids = {
         (part.dimension, part.value): [r.query_id for r in part.of(evaluation.results)]
         for part in slices_of(evaluation.results, DIMENSIONS, n_least=1)
     }
-    assert found == {
+    assert query_ids == {
         ("all", ""): ["c<::>1", "c<::>2", "d<::>1", "d<::>2"],
         ("turn", "first"): ["c<::>1", "d<::>1"],
         ("turn", "later"): ["c<::>2", "d<::>2"],
@@ -89,13 +91,13 @@ def test_slices_are_all_queries_turns_and_domains() -> None:
 def test_standalone_slices_only_contain_labelled_later_turns() -> None:
     labels = StandaloneLabels("a rewriter", {"c<::>1": True, "c<::>2": False})
     evaluation = judge(Ranking("mine", run_at({"c<::>1": 1})), QRELS, TASKS, standalone=labels)
-    found = {
+    results = {
         part.value: part.of(evaluation.results)
         for part in slices_of(evaluation.results, DIMENSIONS, n_least=1)
         if part.dimension == "later turns"
     }
-    assert [r.query_id for r in found["non-standalone"]] == ["c<::>2"]
-    assert "standalone" not in found
+    assert [r.query_id for r in results["non-standalone"]] == ["c<::>2"]
+    assert "standalone" not in results
     assert evaluation.standalone_source == "a rewriter"
     assert [r.standalone for r in evaluation.results] == [True, False, None, None]
 
@@ -103,11 +105,11 @@ def test_standalone_slices_only_contain_labelled_later_turns() -> None:
 @given(ranks_strategy, st.sets(st.sampled_from([item.task_id for item in TASKS])))
 def test_leaving_queries_out_never_raises_a_mean(ranks: dict[str, int], left_out: set[str]) -> None:
     fewer = {query_id: rank for query_id, rank in ranks.items() if query_id not in left_out}
-    whole, cut = judged(ranks), judged(fewer if set(fewer) - {"d<::>3"} else {})
-    for part in slices_of(whole.results, DIMENSIONS, n_least=1):
+    complete, reduced = judged(ranks), judged(fewer if set(fewer) - {"d<::>3"} else {})
+    for part in slices_of(complete.results, DIMENSIONS, n_least=1):
         for metric in RETRIEVAL_METRICS:
-            more = mean(part.of(whole.results), metric.name).value
-            less = mean(part.of(cut.results), metric.name).value
+            more = mean(part.of(complete.results), metric.name).value
+            less = mean(part.of(reduced.results), metric.name).value
             assert less <= more
 
 
@@ -132,7 +134,7 @@ def test_the_ibm_profile_is_weighted_by_predictions_per_domain() -> None:
 
 def compared(first: JudgedRun, second: JudgedRun, metric: str) -> Comparison:
     (pair,) = compare_columns(
-        [column for item in (first, second) for column in columns_of(item, [retrieval_metric(metric)])]
+        [column for run in (first, second) for column in columns_of(run, [retrieval_metric(metric)])]
     ).pairs
     return pair
 
@@ -151,11 +153,11 @@ def test_pairs_are_counted_query_by_query() -> None:
 @given(ranks_strategy, ranks_strategy)
 def test_swapping_two_runs_mirrors_their_comparison(one: dict[str, int], other: dict[str, int]) -> None:
     first, second = judged(one), judged(other, "other")
-    there, back = compared(first, second, "nDCG@5"), compared(second, first, "nDCG@5")
-    assert there.signs == (back.signs[1], back.signs[0], back.signs[2])
-    assert sum(there.signs) == there.difference.n_values == 4
-    means = [mean(item.results, "nDCG@5").value for item in (first, second)]
-    assert there.difference.value == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
+    forward, back = compared(first, second, "nDCG@5"), compared(second, first, "nDCG@5")
+    assert forward.signs == (back.signs[1], back.signs[0], back.signs[2])
+    assert sum(forward.signs) == forward.difference.n_values == 4
+    means = [mean(run.results, "nDCG@5").value for run in (first, second)]
+    assert forward.difference.value == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
 
 
 def test_runs_with_different_judged_queries_are_not_compared() -> None:
@@ -179,7 +181,7 @@ def test_slices_of_the_real_data_have_the_sizes_of_table_4(mtrag_root: Path) -> 
     tasks = open_benchmark("mtrag", mtrag_root).tasks
     qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     chance = random.Random(3)
-    run = {item.task_id: tuple(Ranked(p.passage_id, chance.random()) for p in item.references) for item in tasks}
+    run = {task.task_id: tuple(Ranked(p.passage_id, chance.random()) for p in task.references) for task in tasks}
     evaluation = judge(Ranking("references", run), qrels, tasks, standalone=read_standalone_labels(mtrag_root))
     sizes = {
         (part.dimension, part.value): len(part.of(evaluation.results))

@@ -46,8 +46,8 @@ def test_the_published_rankings_are_scored_at_full_depth(benchmark: Benchmark) -
     """All ten passages of each query, not the six shown to a model."""
     text = section(benchmark, {"official": None})
     rows = json.loads((benchmark.root / "retrieved.json").read_text(encoding="utf-8"))
-    rankings = {row["query"]: [item["text"] for item in row["retrieval_list"]] for row in rows}
-    facts = {row["query"]: [item["fact"] for item in row["gold_list"]] for row in rows}
+    rankings = {row["query"]: [entry["text"] for entry in row["retrieval_list"]] for row in rows}
+    facts = {row["query"]: [entry["fact"] for entry in row["gold_list"]] for row in rows}
     expected = mean_evidence_scores(rankings, facts)
     assert row_of(text, "official") == ["official", "20", *(f"{score.value:.4f}" for score in expected.values())]
     assert all(len(ranking) == 10 for ranking in rankings.values())
@@ -55,7 +55,7 @@ def test_the_published_rankings_are_scored_at_full_depth(benchmark: Benchmark) -
 
 def test_references_first_score_1_and_an_empty_run_scores_0(benchmark: Benchmark) -> None:
     perfect: Run = {
-        task.task_id: tuple(Ranked(item.passage_id, -rank) for rank, item in enumerate(task.references))
+        task.task_id: tuple(Ranked(reference.passage_id, -rank) for rank, reference in enumerate(task.references))
         for task in benchmark.tasks
     }
     text = section(benchmark, {"perfect": perfect, "empty": {}})
@@ -74,12 +74,10 @@ def test_a_benchmark_without_evidence_has_no_evidence_table(sample: Benchmark) -
     assert evidence_table(sample, {"official": None}) is None
 
 
-def test_a_run_over_chunks_is_scored_and_gives_six_passages_per_task(
-    benchmark: Benchmark, tmp_path: Path
-) -> None:
-    place = Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
-    stored = retrieve(place, "bm25", "last_turn", depth=20)
-    text = render([evaluate_runs(place, [stored.folder.name, "official"])], Format.MARKDOWN)
+def test_a_run_over_chunks_is_scored_and_gives_six_passages_per_task(benchmark: Benchmark, tmp_path: Path) -> None:
+    workspace = Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
+    stored = retrieve(workspace, "bm25", "last_turn", depth=20)
+    text = render([evaluate_runs(workspace, [stored.folder.name, "official"])], Format.MARKDOWN)
     assert text.index("## By domain") < text.index("## Evidence found (over the 20 queries with evidence)")
     assert all(f"- {metric.name}: {metric.description}" in text for metric in EVIDENCE_METRICS)
     evidence = text.partition("## Evidence found")[2]
@@ -93,9 +91,9 @@ def test_a_run_over_chunks_is_scored_and_gives_six_passages_per_task(
 def official_copy(results: list[dict[str, Any]], root: Path) -> Workspace:
     """Return a benchmark with a result file's queries, whose corpus has the facts in other chunks than the file."""
     articles: dict[str, dict[str, Any]] = {}
-    for piece in (piece for row in results for piece in row["gold_list"]):
-        article = articles.setdefault(piece["title"], {**piece, "body": ""})
-        article["body"] += f"{piece['fact']} "
+    for evidence in (evidence for row in results for evidence in row["gold_list"]):
+        article = articles.setdefault(evidence["title"], {**evidence, "body": ""})
+        article["body"] += f"{evidence['fact']} "
     counts = {"articles": len(articles), "by_type": dict(Counter(row["question_type"] for row in results))}
     (root / "dataset").mkdir(parents=True)
     for name, content in (
@@ -123,16 +121,16 @@ def test_an_official_result_file_only_gets_the_scores_of_the_script(tmp_path: Pa
 
     by_path = evaluate_runs(Workspace("multihop_rag", None, tmp_path / "none", tmp_path / "store"), [str(path)])
     (table,) = by_path.tables
-    found = dict(zip(table.columns, table.rows[0], strict=True))
-    assert (found["file"], found["n"]) == (path.name, "8")
-    assert [found[name] for name in names] == ["0.7500", "0.6250", "0.2746", "0.5491"]
+    scores = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (scores["file"], scores["n"]) == (path.name, "8")
+    assert [scores[name] for name in names] == ["0.7500", "0.6250", "0.2746", "0.5491"]
 
 
-def result(question: str, facts: list[str], texts: list[str], kind: str = "inference_query") -> dict[str, Any]:
+def result(question: str, facts: list[str], texts: list[str], question_type: str = "inference_query") -> dict[str, Any]:
     return {
         "query": question,
         "answer": "a mill",
-        "question_type": kind,
+        "question_type": question_type,
         "retrieval_list": [{"text": text, "score": 0.5} for text in texts],
         "gold_list": [{"fact": fact} for fact in facts],
     }
@@ -150,9 +148,9 @@ def test_a_result_file_is_scored_over_its_own_queries(tmp_path: Path) -> None:
     nowhere = Workspace("multihop_rag", None, tmp_path / "none", tmp_path / "store")
     (table,) = evaluate_runs(nowhere, [str(path)]).tables
     assert table.rows[0] == ("few.json", "2", *["0.5000"] * 2, *["0.2500"] * 2, *["0.5000"] * 2, *["0.2500"] * 2)
-    beside = evaluate_runs(Workspace("multihop_rag", "sample", tmp_path, tmp_path / "store"), ["official", str(path)])
-    assert beside.tables[-1] == table
-    assert beside.tables[-2].rows[0][:2] == ("official", "20")
+    both = evaluate_runs(Workspace("multihop_rag", "sample", tmp_path, tmp_path / "store"), ["official", str(path)])
+    assert both.tables[-1] == table
+    assert both.tables[-2].rows[0][:2] == ("official", "20")
 
 
 def test_invalid_result_files_and_unsupported_options_are_clear_errors(tmp_path: Path) -> None:
@@ -179,11 +177,11 @@ def test_a_repeated_chunk_counts_as_in_the_official_script(benchmark: Benchmark,
     for row in results:
         row["retrieval_list"] = [row["retrieval_list"][-1]] * 2 + row["retrieval_list"][:8]
     (root / "retrieved.json").write_text(json.dumps(results), encoding="utf-8")
-    found = row_of(section(open_benchmark("multihop_rag", root), {"official": None}), "official")
-    asked = [row for row in results if row["gold_list"]]
+    scores = row_of(section(open_benchmark("multihop_rag", root), {"official": None}), "official")
+    with_evidence = [row for row in results if row["gold_list"]]
     printed = runpy.run_path(str(path))["calculate_metrics"](
-        [[item["text"] for item in row["retrieval_list"]] for row in asked],
-        [[item["fact"] for item in row["gold_list"]] for row in asked],
+        [[entry["text"] for entry in row["retrieval_list"]] for row in with_evidence],
+        [[entry["fact"] for entry in row["gold_list"]] for row in with_evidence],
     )
-    assert found[-4:] == [f"{printed[name]:.4f}" for name in ("Hits@4", "Hits@10", "MAP@10", "MRR@10")]
-    assert found[5] != found[-1]
+    assert scores[-4:] == [f"{printed[name]:.4f}" for name in ("Hits@4", "Hits@10", "MAP@10", "MRR@10")]
+    assert scores[5] != scores[-1]

@@ -32,7 +32,7 @@ def with_empties_and_ties(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     choice = random.Random(7)
     changed = []
     for number, row in enumerate(rows):
-        contexts = [{**item, "score": round(item["score"] / 4)} for item in row["contexts"]]
+        contexts = [{**context, "score": round(context["score"] / 4)} for context in row["contexts"]]
         choice.shuffle(contexts)
         if number % 7:
             changed.append({**row, "contexts": contexts if number % 9 else []})
@@ -50,11 +50,11 @@ def test_means_and_scores_by_query_equal_the_official_scripts(
     path.write_text("".join(f"{json.dumps(row)}\n" for row in change(rows_of(mtrag_root / RAG))), encoding="utf-8")
     folder.mkdir()
     means, by_task = run_retrieval_script(mtrag_checkout, path, folder)
-    found = judged(Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path), read_run(path))
-    for place, k in enumerate(_SCRIPT_CUTOFFS):
-        assert found.ibm[f"recall_{k}"].value == pytest.approx(means["Recall"][place], abs=1e-9)
-        assert found.ibm[f"ndcg_{k}"].value == pytest.approx(means["nDCG"][place], abs=1e-9)
-    scored = {result.query_id: result.values for result in found.results if by_task.get(result.query_id)}
+    evaluation = judged(Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path), read_run(path))
+    for column, k in enumerate(_SCRIPT_CUTOFFS):
+        assert evaluation.ibm[f"recall_{k}"].value == pytest.approx(means["Recall"][column], abs=1e-9)
+        assert evaluation.ibm[f"ndcg_{k}"].value == pytest.approx(means["nDCG"][column], abs=1e-9)
+    scored = {result.query_id: result.values for result in evaluation.results if by_task.get(result.query_id)}
     assert len(scored) == sum(bool(row) for row in by_task.values()) > 600
     for task_id, values in scored.items():
         for k in _SCRIPT_CUTOFFS:
@@ -62,30 +62,33 @@ def test_means_and_scores_by_query_equal_the_official_scripts(
             assert values[f"nDCG@{k}"] == pytest.approx(by_task[task_id][f"ndcg_cut_{k}"], abs=1e-9)
 
 
-def judged(place: Workspace, run: Run) -> JudgedRun:
-    benchmark = place.open()
+def judged(workspace: Workspace, run: Run) -> JudgedRun:
+    benchmark = workspace.open()
     side = retrieval_side(benchmark.name)
     qrels = [qrel for domain in side.domains for qrel in side.load_qrels(benchmark.root, domain)]
     return judge(Ranking("file", run), qrels, benchmark.tasks, data=benchmark.label)
 
 
 def test_the_published_ranking_is_ordered_by_its_scores(mtrag_root: Path, tmp_path: Path) -> None:
-    place = Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path)
-    found = judge_runs(place.open(), place.store, [OFFICIAL], RETRIEVAL_METRICS)[0]
-    assert found.ibm == judged(place, read_run(mtrag_root / RAG)).ibm
+    workspace = Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path)
+    evaluation = judge_runs(workspace.open(), workspace.store, [OFFICIAL], RETRIEVAL_METRICS)[0]
+    assert evaluation.ibm == judged(workspace, read_run(mtrag_root / RAG)).ibm
 
 
 def test_a_stored_run_keeps_empty_and_missing_rankings_apart(tmp_path: Path) -> None:
-    place = Workspace("mtrag", "sample", tmp_path, tmp_path)
-    root = place.open().root
+    workspace = Workspace("mtrag", "sample", tmp_path, tmp_path)
+    root = workspace.open().root
     rows = with_empties_and_ties(rows_of(root / RAG))
     path = tmp_path / "predictions.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    stored = retrieve(place, f"run:{path}", "last_turn", name="mine", depth=20)
-    assert sum(len(one[LEFT_OUT]) for one in stored.manifest.metadata["retrieval"].values()) == 112 - len(rows)
-    (found,), direct = judge_runs(place.open(), place.store, ["mine"], RETRIEVAL_METRICS), judged(place, read_run(path))
-    assert {name: score.value for name, score in found.ibm.items()} == pytest.approx(
+    stored = retrieve(workspace, f"run:{path}", "last_turn", name="mine", depth=20)
+    assert sum(len(counts[LEFT_OUT]) for counts in stored.manifest.metadata["retrieval"].values()) == 112 - len(rows)
+    (evaluation,), direct = (
+        judge_runs(workspace.open(), workspace.store, ["mine"], RETRIEVAL_METRICS),
+        judged(workspace, read_run(path)),
+    )
+    assert {name: score.value for name, score in evaluation.ibm.items()} == pytest.approx(
         {name: score.value for name, score in direct.ibm.items()}, abs=1e-12
     )
-    assert set(found.coverage.omitted) == set(direct.coverage.omitted) != set()
-    assert set(found.coverage.empty) == set(direct.coverage.empty) != set()
+    assert set(evaluation.coverage.omitted) == set(direct.coverage.omitted) != set()
+    assert set(evaluation.coverage.empty) == set(direct.coverage.empty) != set()

@@ -46,17 +46,17 @@ def evaluation(
     depth: int = 20,
 ) -> JudgedRun:
     """A run with as many queries per domain as the official qrels."""
-    places = [(position, domain) for domain in domains for position in range(OFFICIAL_QUERIES[domain])]
+    queries = [(position, domain) for domain in domains for position in range(OFFICIAL_QUERIES[domain])]
     results = tuple(
-        result(position, domain, turn=1 if place < N_FIRST else 2, value=value)
-        for place, (position, domain) in enumerate(places)
+        result(position, domain, turn=1 if number < N_FIRST else 2, value=value)
+        for number, (position, domain) in enumerate(queries)
     )
     ranking = tuple(Ranked(f"passage{rank}", -float(rank)) for rank in range(depth))
     return JudgedRun(
         ranking=Ranking(name, {results[0].query_id: ranking}, "rewrite", sizes),
         data=benchmark,
         results=results,
-        coverage=RunScores({item.query_id: {} for item in results}, (), (), (), ()),
+        coverage=RunScores({query_result.query_id: {} for query_result in results}, (), (), (), ()),
         standalone_source="no labels",
         ibm={metric.name: Score(value) for metric in RETRIEVAL_METRICS},
     )
@@ -159,8 +159,8 @@ def test_corpora_of_unknown_size_are_marked_as_not_comparable() -> None:
 
 
 def test_other_data_are_shown_without_the_papers_scores() -> None:
-    for other in (evaluation(benchmark="mtrag (sample)"), replace(evaluation(), results=evaluation().results[:-1])):
-        text = rendered([other])
+    for run in (evaluation(benchmark="mtrag (sample)"), replace(evaluation(), results=evaluation().results[:-1])):
+        text = rendered([run])
         assert "mine: other data than the paper's, so its scores are left out." in text
         assert "paper: " not in text
 
@@ -189,7 +189,7 @@ def test_the_papers_standalone_scores_require_labels_of_every_later_turn() -> No
     bare = evaluation()
     few = replace(bare, results=(*bare.results[:-1], replace(bare.results[-1], standalone=True)))
     everyone = replace(bare, results=tuple(replace(r, standalone=r.query_id < "d") for r in bare.results))
-    shown = [cells(rendered([item]), "later turns", "standalone")[0][-1] for item in (few, everyone)]
+    shown = [cells(rendered([run]), "later turns", "standalone")[0][-1] for run in (few, everyone)]
     assert shown == ["-", "0.48 (555)"]
     assert "1 of 675 later turns are labelled" in rendered([few])
     assert not cells(rendered([bare]), "later turns")

@@ -34,55 +34,55 @@ def split(text: str, _: int) -> Action:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     return Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
 
 
-def test_the_rankings_of_all_searches_are_fused(place: Workspace, tmp_path: Path) -> None:
-    benchmark = place.open()
+def test_the_rankings_of_all_searches_are_fused(workspace: Workspace, tmp_path: Path) -> None:
+    benchmark = workspace.open()
     with chat_server(split) as server:
         rewriter = Rewriter(f"m,base_url={server.base_url}")
-        made = retrieve(place, "bm25", "decompose", depth=10, rewriter=rewriter)
+        made = retrieve(workspace, "bm25", "decompose", depth=10, rewriter=rewriter)
         n_asked = len(server.asked)
-        again = retrieve(place, "bm25", "decompose", depth=5, rewriter=rewriter)
+        again = retrieve(workspace, "bm25", "decompose", depth=5, rewriter=rewriter)
         assert len(server.asked) == n_asked == len(benchmark.tasks)  # first turns are split too
     run = read_run(made)
     assert {name: ranked[:5] for name, ranked in run.items()} == read_run(again)
     task = next(task for task in benchmark.tasks if "Who" not in task.question)
     retriever = parse("bm25")
-    retriever.index(_corpus(place), tmp_path / "index")
+    retriever.index(_corpus(workspace), tmp_path / "index")
     lists = [
         retriever.search({task.task_id: text}, 100)
         for text in ("ferry to the island", task.question, "harbour opening")
     ]
     expected = reciprocal_rank_fusion(lists, depth=100)[task.task_id][:10]
-    assert [one.passage_id for one in run[task.task_id]] == [one.passage_id for one in expected]
-    assert [one.score for one in run[task.task_id]] == pytest.approx([one.score for one in expected])
+    assert [passage.passage_id for passage in run[task.task_id]] == [passage.passage_id for passage in expected]
+    assert [passage.score for passage in run[task.task_id]] == pytest.approx([passage.score for passage in expected])
     spec = made.manifest.spec["queries"]
     assert (spec["form"], spec["client"]["model"], len(spec["of"])) == ("decompose", "m", 3)
     assert spec["prompt_sha256"] == shipped_template("rewrite/decompose").sha256
 
 
-def _corpus(place: Workspace) -> list[Passage]:
+def _corpus(workspace: Workspace) -> list[Passage]:
     from ragtasks.benchmarks import retrieval_side
     from retrieval_cache.corpora.passages import read_corpus
 
-    benchmark = place.open()
+    benchmark = workspace.open()
     (domain,) = retrieval_side("multihop_rag").domains_of(benchmark.tasks)
     return list(read_corpus(str(retrieval_side("multihop_rag").corpus_file(benchmark.root, domain))))
 
 
-def test_an_unsplit_question_is_searched_as_its_last_turn(place: Workspace) -> None:
+def test_an_unsplit_question_is_searched_as_its_last_turn(workspace: Workspace) -> None:
     with chat_server(lambda text, _: searches(text.rpartition("[user] ")[2].partition("\n")[0])) as server:
-        made = retrieve(place, "bm25", "decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}"))
-    assert read_run(made) == read_run(retrieve(place, "bm25", "last_turn", depth=10))
+        made = retrieve(workspace, "bm25", "decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}"))
+    assert read_run(made) == read_run(retrieve(workspace, "bm25", "last_turn", depth=10))
 
 
-def test_decompose_is_fused_with_other_forms(place: Workspace) -> None:
+def test_decompose_is_fused_with_other_forms(workspace: Workspace) -> None:
     with chat_server(split) as server:
         made = retrieve(
-            place, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}")
+            workspace, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}")
         )
         listed = CliRunner().invoke(app, ["results", "list"]).output
     assert [part["form"] for part in made.manifest.spec["queries"]["of"]] == ["last_turn", "decompose"]
@@ -122,9 +122,9 @@ def test_the_prompt_contains_a_conversation_only_for_later_turns() -> None:
     assert later.index("[user] Hello there") < later.index("[user] Q?")
 
 
-def test_decompose_requires_a_model_and_is_refused_in_live_conversations(place: Workspace) -> None:
+def test_decompose_requires_a_model_and_is_refused_in_live_conversations(workspace: Workspace) -> None:
     with raises(ConfigurationError):
-        retrieve(place, "bm25", "decompose", depth=10)
+        retrieve(workspace, "bm25", "decompose", depth=10)
     with pytest.raises(ConfigurationError, match="one query per turn"):
         checked_form("decompose", has_rewriter=True)
     assert needs_model("last_turn/decompose")

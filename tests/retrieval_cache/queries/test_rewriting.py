@@ -76,9 +76,9 @@ def test_an_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
     with chat_server(script) as server:
         rewrites = rewritten(server, [good, bad])
     assert rewrites.texts == {good.task_id: "v", bad.task_id: bad.question}
-    ((name, found),) = rewrites.fallbacks.items()
+    ((name, message),) = rewrites.fallbacks.items()
     assert name == bad.task_id
-    assert found.startswith(reason)
+    assert message.startswith(reason)
     assert rewrites.n_unanswered == n_unanswered
 
 

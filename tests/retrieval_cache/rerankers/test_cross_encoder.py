@@ -43,8 +43,8 @@ class SharedWords:
         return {query_id: self._ranking(set(text.split()))[:k] for query_id, text in queries.items()}
 
     def _ranking(self, words: set[str]) -> tuple[Ranked, ...]:
-        counts = {item.passage_id: float(len(words & set(item.text.split()))) for item in self.passages}
-        return in_rank_order(Ranked(*item) for item in counts.items() if item[1])
+        counts = {passage.passage_id: float(len(words & set(passage.text.split()))) for passage in self.passages}
+        return in_rank_order(Ranked(*passage) for passage in counts.items() if passage[1])
 
 
 class ByLength(CrossEncoderReranker):
@@ -85,11 +85,11 @@ def test_candidates_are_ordered_by_the_cross_encoder(cross_encoder: Path, tmp_pa
     run = retriever.search(queries, 6)
     assert list(run) == list(queries)
     peer = CrossEncoder(str(cross_encoder), device="cpu")
-    texts = {item.passage_id: f"Title\n{item.text}" if item.title else item.text for item in PASSAGES}
+    texts = {passage.passage_id: f"Title\n{passage.text}" if passage.title else passage.text for passage in PASSAGES}
     for query_id in ("a", "b"):
-        assert {item.passage_id for item in run[query_id]} == {item.passage_id for item in first[query_id]}
-        pairs = [(queries[query_id], texts[item.passage_id]) for item in run[query_id]]
-        np.testing.assert_allclose([item.score for item in run[query_id]], peer.predict(pairs), rtol=1e-5)
+        assert {passage.passage_id for passage in run[query_id]} == {passage.passage_id for passage in first[query_id]}
+        pairs = [(queries[query_id], texts[passage.passage_id]) for passage in run[query_id]]
+        np.testing.assert_allclose([passage.score for passage in run[query_id]], peer.predict(pairs), rtol=1e-5)
         assert run[query_id] == in_rank_order(run[query_id])
     assert run["again"] == run["a"]
     assert run["none"] == run["blank"] == ()
@@ -114,8 +114,8 @@ def test_truncated_pairs_are_counted(cross_encoder: Path) -> None:
 
 def test_batch_size_changes_no_score(cross_encoder: Path) -> None:
     passages = [Passage(str(number), "bee " * (number * 7 % 11) + "moon") for number in range(9)]
-    one, many = (CrossEncoderReranker(str(cross_encoder), batch_tokens=size) for size in (1, 8192))
-    np.testing.assert_allclose(one.rerank("mars", passages), many.rerank("mars", passages), rtol=1e-5)
+    small, large = (CrossEncoderReranker(str(cross_encoder), batch_tokens=size) for size in (1, 8192))
+    np.testing.assert_allclose(small.rerank("mars", passages), large.rerank("mars", passages), rtol=1e-5)
 
 
 def test_ties_after_reranking_follow_the_rule(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def overlap(query: str, text: str) -> int:
     return len(words_of(query) & words_of(text))
 
 
-def asked(prompt: str) -> tuple[str, list[str]]:
+def parts_of(prompt: str) -> tuple[str, list[str]]:
     """Return query and passages of a prompt, after checking that they are numbered from 1."""
     (query,) = set(re.findall(r"^Query: (.*)$", prompt, re.MULTILINE))
     passages = LINE.findall(prompt)
@@ -43,9 +43,9 @@ def asked(prompt: str) -> tuple[str, list[str]]:
 
 
 def by_overlap(prompt: str, n_before: int) -> Action:
-    query, passages = asked(prompt)
-    order = sorted(range(len(passages)), key=lambda place: -overlap(query, passages[place]))
-    return completion(" > ".join(f"[{place + 1}]" for place in order))
+    query, passages = parts_of(prompt)
+    order = sorted(range(len(passages)), key=lambda index: -overlap(query, passages[index]))
+    return completion(" > ".join(f"[{index + 1}]" for index in order))
 
 
 def reranker(url: str, **options: Any) -> ListwiseReranker:
@@ -67,7 +67,7 @@ def test_windows_of_all_queries_are_ordered_at_once() -> None:
     with chat_server(by_overlap) as server:
         model = reranker(server.base_url, window=20, stride=10)
         orders = model.order(lists)
-        calls = [(len(asked(text)[1]), text) for text in server.asked]
+        calls = [(len(parts_of(text)[1]), text) for text in server.asked]
     # 25 candidates: the last window lifts its best ten into the next window.
     first = [*range(5), *range(24, 4, -1)]
     expected = [*sorted(first[:15], reverse=True), *first[15:]]
@@ -104,7 +104,7 @@ def test_requests_of_all_queries_are_sent_concurrently() -> None:
 def test_reply_formats_are_counted_and_repaired() -> None:
     replies = {"a": "[2] > [1] > [3]", "b": "[3] > [3] > [1]", "c": "[2]", "d": "no idea", "e": "2, 1, 3"}
     lists = [(query, [Passage(f"{query}{number}", "text") for number in (1, 2, 3)]) for query in replies]
-    with chat_server(lambda prompt, _: completion(replies[asked(prompt)[0]])) as server:
+    with chat_server(lambda prompt, _: completion(replies[parts_of(prompt)[0]])) as server:
         model = reranker(server.base_url)
         orders = ["".join(passage.passage_id[1:] for passage in order) for order in model.order(lists)]
     assert orders == ["213", "312", "213", "123", "213"]
@@ -150,7 +150,7 @@ def test_a_repeated_call_only_requests_missing_replies(tmp_path: Path) -> None:
             return ListwiseReranker(client, endpoint, options).order(lists)
 
     with chat_server(by_overlap) as server:
-        whole = reranker(server.base_url, window=8, stride=4).order(lists)
+        expected = reranker(server.base_url, window=8, stride=4).order(lists)
         n_windows = len(server.asked)
         server.script = lambda prompt, n: refusal(401) if len(server.asked) > n_windows + 5 else by_overlap(prompt, n)
         with pytest.raises(JudgeError):
@@ -158,10 +158,10 @@ def test_a_repeated_call_only_requests_missing_replies(tmp_path: Path) -> None:
         n_answered = len(server.asked) - n_windows - 1
         server.asked.clear()
         server.script = by_overlap
-        assert order(server.base_url) == whole
+        assert order(server.base_url) == expected
         assert n_answered == 5
         assert len(server.asked) == n_windows - n_answered == 12 - 5
-        assert order(server.base_url) == whole
+        assert order(server.base_url) == expected
         assert len(server.asked) == n_windows - n_answered
 
 
@@ -178,9 +178,9 @@ def test_each_rank_keeps_the_score_of_the_first_retriever(tmp_path: Path) -> Non
     assert run["a"] == in_rank_order(run["a"])
     assert len(run["a"]) == 4
     texts = {passage.passage_id: passage.text for passage in PASSAGES}
-    shared = [overlap(queries["a"], texts[item.passage_id]) for item in run["a"]]
-    assert shared == sorted((overlap(queries["a"], texts[item.passage_id]) for item in before), reverse=True)[:4]
-    assert [item.score for item in run["a"]] == pytest.approx([item.score for item in before[:4]], rel=1e-6)
+    shared = [overlap(queries["a"], texts[ranked.passage_id]) for ranked in run["a"]]
+    assert shared == sorted((overlap(queries["a"], texts[ranked.passage_id]) for ranked in before), reverse=True)[:4]
+    assert [ranked.score for ranked in run["a"]] == pytest.approx([ranked.score for ranked in before[:4]], rel=1e-6)
 
 
 class Backwards:
@@ -194,7 +194,7 @@ class Backwards:
     def answer(self, prompts: Sequence[Prompt], *_: Any) -> list[Reply]:
         from ragtasks.clients import read_text
 
-        sizes = [len(asked(prompt.messages[-1].content)[1]) for prompt in prompts]
+        sizes = [len(parts_of(prompt.messages[-1].content)[1]) for prompt in prompts]
         return [read_text(" > ".join(f"[{number}]" for number in range(size, 0, -1))) for size in sizes]
 
 
@@ -204,7 +204,7 @@ def test_equal_scores_of_the_first_retriever_keep_the_models_order(tmp_path: Pat
     )
     retriever.index([Passage(name, "bee") for name in "abc"], tmp_path)
     ranking = retriever.search({"q": "bee"}, 3)["q"]
-    assert [item.passage_id for item in ranking] == ["a", "b", "c"]  # ties were in the order c, b, a
+    assert [ranked.passage_id for ranked in ranking] == ["a", "b", "c"]  # ties were in the order c, b, a
     assert ranking[0] == Ranked("a", 1.0)
     assert ranking == in_rank_order(ranking)
 
@@ -290,13 +290,13 @@ def test_invalid_calls_give_clear_errors(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_stored_run_contains_order_and_counts_and_is_reused_without_requests(tmp_path: Path) -> None:
-    place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
+    workspace = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
     with chat_server(by_overlap) as server:
         line = f"rerank(bm25,listwise:m,base_url={server.base_url},api_key_env=LISTWISE_KEY,window=8,stride=4,depth=12)"
-        plain = retrieve(place, "bm25", "last_turn", depth=12)
-        run = retrieve(place, line, "last_turn", depth=5, name="listwise")
+        plain = retrieve(workspace, "bm25", "last_turn", depth=12)
+        run = retrieve(workspace, line, "last_turn", depth=5, name="listwise")
         n_asked = len(server.asked)
-        other = retrieve(place, line, "last_turn", depth=4)
+        shallow = retrieve(workspace, line, "last_turn", depth=4)
         assert len(server.asked) == n_asked
         assert server.headers[0]["authorization"] == "Bearer sk-secret"
     facts = run.manifest.metadata["retrieval"]
@@ -305,13 +305,13 @@ def test_a_stored_run_contains_order_and_counts_and_is_reused_without_requests(t
     assert not list(run.folder.glob("*.part"))
     first, reranked = read_run(plain), read_run(run)
     for query_id, ranking in reranked.items():
-        assert {item.passage_id for item in ranking} <= {item.passage_id for item in first[query_id]}
+        assert {ranked.passage_id for ranked in ranking} <= {ranked.passage_id for ranked in first[query_id]}
     assert any(
-        [item.passage_id for item in ranking] != [item.passage_id for item in first[query_id]][:5]
+        [ranked.passage_id for ranked in ranking] != [ranked.passage_id for ranked in first[query_id]][:5]
         for query_id, ranking in reranked.items()
     )
-    assert read_run(other) == {query_id: ranking[:4] for query_id, ranking in reranked.items()}
+    assert read_run(shallow) == {query_id: ranking[:4] for query_id, ranking in reranked.items()}
     contexts = read_contexts(run.folder, Setting.FULL_RAG).passages
     for query_id, ranking in reranked.items():
-        assert [passage.passage_id for passage in contexts[query_id]] == [item.passage_id for item in ranking]
+        assert [passage.passage_id for passage in contexts[query_id]] == [ranked.passage_id for ranked in ranking]
     assert "sk-secret" not in (run.folder / "manifest.json").read_text()

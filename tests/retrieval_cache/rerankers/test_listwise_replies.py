@@ -50,7 +50,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("reply", "order", "form"), GOLDEN)
 def test_replies_are_parsed_as_in_the_golden_table(reply: str, order: list[int], form: str) -> None:
-    assert [place + 1 for place in read_order(reply, 5)] == order
+    assert [index + 1 for index in read_order(reply, 5)] == order
     assert reply_form(reply, 5) is ReplyForm(form)
 
 
@@ -62,7 +62,7 @@ def test_a_number_of_no_passage_is_ignored_at_any_length() -> None:
 def test_any_reply_ranks_each_passage_once_and_keeps_the_order_of_unnamed_passages(reply: str, n_passages: int) -> None:
     order = read_order(reply, n_passages)
     assert sorted(order) == list(range(n_passages))
-    unnamed = [place for place in order if str(place + 1) not in without_style(reply)]
+    unnamed = [index for index in order if str(index + 1) not in without_style(reply)]
     assert unnamed == sorted(unnamed)
 
 
@@ -76,9 +76,9 @@ def without_style(reply: str) -> set[str]:
 
 @given(st.permutations(range(20)), st.integers(0, 20))
 def test_valid_and_truncated_replies_keep_their_order(order: list[int], n_named: int) -> None:
-    reply = " > ".join(f"[{place + 1}]" for place in order[:n_named])
-    rest = [place for place in range(20) if place not in order[:n_named]]
-    assert read_order(reply, 20) == [*order[:n_named], *rest]
+    reply = " > ".join(f"[{index + 1}]" for index in order[:n_named])
+    unnamed = [index for index in range(20) if index not in order[:n_named]]
+    assert read_order(reply, 20) == [*order[:n_named], *unnamed]
     assert (reply_form(reply, 20) is ReplyForm.OK) == (n_named == 20)
 
 
@@ -96,14 +96,14 @@ def test_valid_and_truncated_replies_keep_their_order(order: list[int], n_named:
         (21, 20, 20, [(1, 21)]),
     ],
 )
-def test_windows_overlap_from_the_end_to_the_front(n_candidates: int, size: int, stride: int, expected: list[tuple[int, int]]) -> None:
+def test_windows_overlap_from_the_end_to_the_front(
+    n_candidates: int, size: int, stride: int, expected: list[tuple[int, int]]
+) -> None:
     assert list(windows(n_candidates, size, stride)) == expected
 
 
 @given(st.integers(0, 150), st.integers(2, 30), st.data())
-def test_a_perfect_model_moves_the_best_passages_to_the_top(
-    n_candidates: int, size: int, data: st.DataObject
-) -> None:
+def test_a_perfect_model_moves_the_best_passages_to_the_top(n_candidates: int, size: int, data: st.DataObject) -> None:
     stride = data.draw(st.integers(1, size - 1))
     relevance = random.Random(n_candidates).sample(range(n_candidates), n_candidates)
     for start, end in windows(n_candidates, size, stride):

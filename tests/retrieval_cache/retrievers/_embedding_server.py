@@ -78,8 +78,8 @@ def embedding_server(
 
 def main(url: str, store: str) -> None:
     """Make a run of the sample."""
-    place = Workspace("mtrag", "sample", Path(store), Path(store))
-    retrieve(place, LINE.format(url=url), "last_turn", depth=10)
+    workspace = Workspace("mtrag", "sample", Path(store), Path(store))
+    retrieve(workspace, LINE.format(url=url), "last_turn", depth=10)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def corpus(*texts: str) -> list[Passage]:
 
 
 def ids(ranking: Sequence[Ranked]) -> list[str]:
-    return [item.passage_id for item in ranking]
+    return [ranked.passage_id for ranked in ranking]
 
 
 def searched(spec: str, folder: Path, passages: Sequence[Passage], query: str, k: int = 10) -> tuple[Ranked, ...]:
@@ -58,7 +58,9 @@ class LuceneOracle(BM25Okapi):  # type: ignore[misc]
 
 def agree(ranking: Sequence[Ranked], scores: dict[str, float]) -> None:
     """Compare scores one by one, and check that no omitted passage is better than an included one; ties may differ."""
-    assert [item.score for item in ranking] == pytest.approx([scores[item.passage_id] for item in ranking], rel=1e-5)
+    assert [ranked.score for ranked in ranking] == pytest.approx(
+        [scores[ranked.passage_id] for ranked in ranking], rel=1e-5
+    )
     left_out = max((score for passage, score in scores.items() if passage not in set(ids(ranking))), default=0)
     assert not ranking or left_out <= ranking[-1].score * (1 + 1e-5)
 
@@ -128,14 +130,16 @@ def test_the_cut_among_equal_scores_follows_the_rule(tmp_path: Path, spec: str, 
     n = 3000
     order = sorted(range(n), key=lambda number: (number * 7919) % n)
     same = [Passage(f"p{number:05}", "stone bridge over water") for number in order]
-    others = [Passage(f"z{number:05}", "quiet meadow with trees") for number in range(n + 500)]
-    ranking = searched(spec, tmp_path, [*same, *others, Passage("best", "bridge bridge")], "bridge", k)
+    without_match = [Passage(f"z{number:05}", "quiet meadow with trees") for number in range(n + 500)]
+    ranking = searched(spec, tmp_path, [*same, *without_match, Passage("best", "bridge bridge")], "bridge", k)
     expected = ["best", *(f"p{number:05}" for number in range(n - 1, -1, -1))][:k]
     assert ids(ranking) == expected
 
 
 @pytest.mark.slow
-def test_threads_and_segments_change_no_ranking(tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_segments_change_no_ranking(
+    tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Small heaps make tantivy divide the corpus into several segments, by thread timing; rankings stay equal."""
     passages = list(itertools.islice(official_passages(mtrag_root, "cloud"), 4000))
     queries = dict(itertools.islice(official_queries(mtrag_root, "cloud", "all_questions").items(), 60))
@@ -236,8 +240,8 @@ def test_a_killed_build_starts_again(tmp_path: Path, spec: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         parse(spec).index(killed(), tmp_path)
     assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
-    found = searched(spec, tmp_path, passages, "fish stone")
-    assert found == searched(spec, tmp_path / "undisturbed", passages, "fish stone")
+    ranking = searched(spec, tmp_path, passages, "fish stone")
+    assert ranking == searched(spec, tmp_path / "undisturbed", passages, "fish stone")
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -262,11 +266,11 @@ def test_searching_before_indexing_is_refused(spec: str) -> None:
 
 
 def test_progress_ends_at_its_total(tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int | None]] = []
+    steps: list[tuple[str, int, int | None]] = []
     retriever = Bm25Retriever()
-    retriever.index(corpus("red fish", "blue stone"), tmp_path, lambda *step: seen.append(step))
-    retriever.search({"a": "fish", "b": "none"}, 3, lambda *step: seen.append(step))
-    assert seen == [("index bm25", 2, 2), ("search bm25", 1, 2), ("search bm25", 2, 2)]
+    retriever.index(corpus("red fish", "blue stone"), tmp_path, lambda *step: steps.append(step))
+    retriever.search({"a": "fish", "b": "none"}, 3, lambda *step: steps.append(step))
+    assert steps == [("index bm25", 2, 2), ("search bm25", 1, 2), ("search bm25", 2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -293,19 +297,19 @@ def test_each_language_has_its_own_terms(analyser: str, text: str, terms: list[s
 
 def test_an_analyser_matches_inflected_forms_of_its_language(tmp_path: Path) -> None:
     passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("dog", "Der Hund schläft.")]
-    for line, found in (("bm25s:analyser=german", ["houses"]), ("bm25s", [])):
-        assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, "Haus")) == found
+    for line, expected in (("bm25s:analyser=german", ["houses"]), ("bm25s", [])):
+        assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, "Haus")) == expected
 
 
 def test_bm25_accepts_the_language_of_the_corpus(tmp_path: Path) -> None:
     passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("cjk", "手动工具可以借21天。")]
-    for line, query, found in (
+    for line, query, expected_ids in (
         ("bm25:language=german", "Haus", ["houses"]),
         ("bm25", "Haus", []),
         ("bm25:language=chinese", "工具", ["cjk"]),
         ("bm25", "工具", []),
     ):
-        assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, query)) == found
+        assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, query)) == expected_ids
     assert parse("bm25:language=german").name == "bm25:language=german"
     assert parse("bm25:language=korean").name == "bm25:language=cjk"
     assert parse("bm25:language=english").name == "bm25"

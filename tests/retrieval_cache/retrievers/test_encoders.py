@@ -36,13 +36,13 @@ def test_batches_contain_every_text_once_within_the_budget(lengths: list[int], b
 @settings(max_examples=12)
 @given(TEXTS, st.sampled_from([1, 24, 64, 200]))
 def test_batches_do_not_change_a_vector(minilm: DenseRetriever, texts: list[str], budget: int) -> None:
-    whole, _ = minilm.encode_queries(texts, lambda done: None)
+    expected, _ = minilm.encode_queries(texts, lambda done: None)
     minilm._batch_tokens, kept = budget, minilm._batch_tokens
     try:
         parts, _ = minilm.encode_queries(texts, lambda done: None)
     finally:
         minilm._batch_tokens = kept
-    assert np.abs(whole - parts).max() < 1e-6
+    assert np.abs(expected - parts).max() < 1e-6
 
 
 def test_an_unavailable_device_is_refused_in_a_single_message() -> None:

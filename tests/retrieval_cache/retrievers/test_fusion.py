@@ -32,7 +32,7 @@ def run_of(*ids: str) -> dict[str, tuple[Ranked, ...]]:
 
 def test_fusion_equals_a_manual_calculation() -> None:
     fused = reciprocal_rank_fusion([run_of("a", "b"), run_of("b", "c")])["q"]
-    assert [(item.passage_id, item.score) for item in fused] == [
+    assert [(ranked.passage_id, ranked.score) for ranked in fused] == [
         ("b", pytest.approx(1 / 62 + 1 / 61, abs=1e-15)),
         ("a", pytest.approx(1 / 61, abs=1e-15)),
         ("c", pytest.approx(1 / 62, abs=1e-15)),
@@ -46,7 +46,7 @@ def test_weights_k_and_depth_change_the_scores() -> None:
 
 def test_equal_scores_follow_the_rule_for_ties() -> None:
     fused = reciprocal_rank_fusion([run_of("a", "b"), run_of("b", "a")])["q"]
-    assert [item.passage_id for item in fused] == ["b", "a"]
+    assert [ranked.passage_id for ranked in fused] == ["b", "a"]
     assert fused[0].score == fused[1].score
 
 
@@ -57,9 +57,9 @@ def test_fusion_ranks_all_passages_in_any_order_of_runs(runs: list[dict[str, tup
     assert set(fused) == {query for run in runs for query in run}
     assert fused == reciprocal_rank_fusion(runs[::-1], k=k)
     for query, ranking in fused.items():
-        held = {item.passage_id for run in runs for item in run.get(query, ())}
-        assert {item.passage_id for item in ranking} == held
-        assert all(0 < item.score <= len(runs) / (k + 1) + 1e-12 for item in ranking)
+        passage_ids = {ranked.passage_id for run in runs for ranked in run.get(query, ())}
+        assert {ranked.passage_id for ranked in ranking} == passage_ids
+        assert all(0 < ranked.score <= len(runs) / (k + 1) + 1e-12 for ranked in ranking)
         assert ranking == in_rank_order(ranking)
 
 
@@ -67,8 +67,8 @@ def test_fusion_ranks_all_passages_in_any_order_of_runs(runs: list[dict[str, tup
 @given(run=RUN)
 def test_fusing_a_single_run_keeps_its_order(run: dict[str, tuple[Ranked, ...]]) -> None:
     fused = reciprocal_rank_fusion([run])
-    assert {query: [item.passage_id for item in ranking] for query, ranking in fused.items()} == {
-        query: [item.passage_id for item in ranking] for query, ranking in run.items()
+    assert {query: [ranked.passage_id for ranked in ranking] for query, ranking in fused.items()} == {
+        query: [ranked.passage_id for ranked in ranking] for query, ranking in run.items()
     }
 
 

@@ -42,13 +42,15 @@ def test_rankings_equal_brute_force(splade: Path, tmp_path: Path) -> None:
     queries = {"a": "mars moon", "b": "court appeal rate", "blank": " "}
     run = retriever.search(queries, 7)
     peer = SparseEncoder(str(splade), device="cpu")
-    passages = peer.encode_document([item.text for item in PASSAGES], convert_to_sparse_tensor=False).numpy()
+    passages = peer.encode_document([passage.text for passage in PASSAGES], convert_to_sparse_tensor=False).numpy()
     for query_id in ("a", "b"):
         scores = passages @ peer.encode_query(queries[query_id], convert_to_sparse_tensor=False).numpy()
-        ids = [item.passage_id for item in PASSAGES]
-        expected = in_rank_order(Ranked(*item) for item in zip(ids, scores.tolist(), strict=True) if item[1] > 0)[:7]
+        ids = [passage.passage_id for passage in PASSAGES]
+        expected = in_rank_order(
+            Ranked(*passage) for passage in zip(ids, scores.tolist(), strict=True) if passage[1] > 0
+        )[:7]
         np.testing.assert_allclose([i.score for i in run[query_id]], [i.score for i in expected], rtol=1e-4)
-        assert {item.passage_id for item in run[query_id]} <= set(ids)
+        assert {passage.passage_id for passage in run[query_id]} <= set(ids)
         assert run[query_id] == in_rank_order(run[query_id])
     assert run["blank"] == ()
     assert list(run) == list(queries)
@@ -93,4 +95,4 @@ def test_the_cut_follows_the_rule_for_ties(scores: list[float], k: int) -> None:
     id_ranks = np.argsort(np.argsort([f"p{number}" for number in range(n)])) if n else np.empty(0, np.int64)
     positions, _ = top(np.arange(n, dtype=np.int32), np.array(scores, np.float32), id_ranks, k)
     expected = in_rank_order(Ranked(f"p{number}", score) for number, score in enumerate(scores) if score > 0)[:k]
-    assert [f"p{position}" for position in positions] == [item.passage_id for item in expected]
+    assert [f"p{position}" for position in positions] == [ranked.passage_id for ranked in expected]
