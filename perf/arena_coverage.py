@@ -84,13 +84,14 @@ def lines(n: int) -> Iterator[str]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tournaments", type=int, default=400, help="simulated tournaments a line")
+    parser.add_argument("--tournaments", type=int, default=400, help="simulated tournaments per line")
     options = parser.parse_args()
     start = time.perf_counter()
     for text in lines(options.tournaments):
         print(text, flush=True)
-    print("slope: mean of strength over true strength; spread: by how much a conversation moves strengths")
-    print(f"{options.tournaments} tournaments a line; {time.perf_counter() - start:.0f} s")
+    print("slope: mean ratio of estimated to true strength")
+    print("spread: standard deviation of a conversation's shift of strengths")
+    print(f"{options.tournaments} tournaments per line; {time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -149,7 +149,9 @@ def show(title: str, seconds: dict[str, list[float]]) -> None:
     first = next(iter(seconds.values()))
     print(title)
     for name, taken in seconds.items():
-        ratio = statistics.median(other / own for own, other in zip(first, taken, strict=True))
+        ratio = statistics.median(
+            seconds_of_way / seconds_of_first for seconds_of_first, seconds_of_way in zip(first, taken, strict=True)
+        )
         print(f"  {name:<28}{statistics.median(taken):>10.2f} s{ratio:>8.2f}x")
 
 

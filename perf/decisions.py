@@ -7,7 +7,7 @@ better system. Columns:
 - differ: pairs that the full test separates; share of calls (median, mean), and share of races that agree;
 - most at .35: races that could have named the better system after .35 of the calls: one t-test there at the full 5 %;
 - near: pairs whose means over all data differ by at most .02; share of calls, and share of races that end "equal";
-- untold: pairs that the full test does not separate; share of calls, and share of races that name no system;
+- not separated: pairs that the full test does not separate; share of calls, and share of races that name no system;
 - type I: races that name a better system after the signs of complete conversations were flipped randomly, which makes
   the systems equal; one order and one flip per race, with the standard error. Equally many for each data set;
 - false equal: the same races, with one system's scores raised by the margin, .05, that end "equal".
@@ -136,8 +136,8 @@ class Pair:
         (comparison,) = compare_columns(columns).pairs
         self.gap = comparison.difference.value or 0.0
         self.n_conversations = len(set(self.conversation_of.values()))
-        self.told = comparison.p is not None and comparison.p <= LEVEL
-        self.better = list(self.values)[self.gap > 0] if self.told else ""
+        self.is_separated = comparison.p is not None and comparison.p <= LEVEL
+        self.better = list(self.values)[self.gap > 0] if self.is_separated else ""
 
     def race(self, seed: int, signs: Mapping[str, int] | None = None, shift: float = 0.0) -> tuple[Race, float]:
         """Return the race with its share of the calls.
@@ -147,19 +147,21 @@ class Pair:
         bounds = (0.0, 1.0 + shift)
         race = Race(list(self.values), self.conversation_of, margin=MARGIN, seed=seed, bounds=bounds)
         first, second = self.values.values()
-        n_asked = 0
+        n_calls = 0
         while (wave := race.next_wave()) is not None:
-            n_asked += len(wave.items)
-            turned = [item for item in wave.items if signs and signs[self.conversation_of[item]] < 0]
+            n_calls += len(wave.items)
+            flipped_items = [item for item in wave.items if signs and signs[self.conversation_of[item]] < 0]
             values = {name: {item: self.values[name][item] for item in wave.items} for name in wave.systems}
-            one, other = values.values()
-            for item in turned:
-                one[item], other[item] = second[item], first[item]
-            other.update({item: None if value is None else value + shift for item, value in other.items()})
+            first_values, second_values = values.values()
+            for item in flipped_items:
+                first_values[item], second_values[item] = second[item], first[item]
+            second_values.update(
+                {item: None if value is None else value + shift for item, value in second_values.items()}
+            )
             race.add(values)
-        return race, n_asked / len(self.conversation_of)
+        return race, n_calls / len(self.conversation_of)
 
-    def is_told_early(self, seed: int) -> bool:
+    def is_separated_early(self, seed: int) -> bool:
         """Return whether a plain t-test on the race's first calls, at the full level, names the better system."""
         from scipy.special import stdtr
 
@@ -200,29 +202,29 @@ def share(flags: list[bool]) -> str:
     return f"{np.mean(flags):.3f}" if flags else "-"
 
 
-def line(name: str, pairs: list[Pair], n_orders: int, n_turnings: int) -> str:
+def line(name: str, pairs: list[Pair], n_orders: int, n_flips: int) -> str:
     differ: tuple[list[float], list[bool]] = ([], [])
     near: tuple[list[float], list[bool]] = ([], [])
-    untold: tuple[list[float], list[bool]] = ([], [])
+    not_separated: tuple[list[float], list[bool]] = ([], [])
     for pair in pairs:
         for seed in range(n_orders):
-            race, share_asked = pair.race(seed)
+            race, share_of_calls = pair.race(seed)
             same = better_of(race) == pair.better
             for chosen, (shares, flags), flag in (
-                (pair.told, differ, same),
-                (not pair.told, untold, same),
+                (pair.is_separated, differ, same),
+                (not pair.is_separated, not_separated, same),
                 (abs(pair.gap) <= NEAR, near, race.verdict is RaceEnd.EQUAL),
             ):
                 if chosen:
-                    shares.append(share_asked)
+                    shares.append(share_of_calls)
                     flags.append(flag)
-    told_early = [pair.is_told_early(seed) for pair in pairs if pair.told for seed in range(n_orders)]
-    alarms = [chance_of(outcomes) for outcomes in zip(*false_alarms(pairs, n_turnings), strict=True)]
-    counts = [f"{sum(pair.told for pair in pairs)}", f"{sum(abs(pair.gap) <= NEAR for pair in pairs)}"]
+    separated_early = [pair.is_separated_early(seed) for pair in pairs if pair.is_separated for seed in range(n_orders)]
+    alarms = [chance_of(outcomes) for outcomes in zip(*false_alarms(pairs, n_flips), strict=True)]
+    counts = [f"{sum(pair.is_separated for pair in pairs)}", f"{sum(abs(pair.gap) <= NEAR for pair in pairs)}"]
     n = f"{np.median([pair.n_conversations for pair in pairs]):.0f}"
-    cells = (name, n, counts[0], cost(differ[0]), share(differ[1]), share(told_early), counts[1])
-    others = (cost(near[0]), share(near[1]), cost(untold[0]), share(untold[1]), *alarms)
-    return "| " + " | ".join((*cells, *others)) + " |"
+    cells = (name, n, counts[0], cost(differ[0]), share(differ[1]), share(separated_early), counts[1])
+    cells_without_difference = (cost(near[0]), share(near[1]), cost(not_separated[0]), share(not_separated[1]), *alarms)
+    return "| " + " | ".join((*cells, *cells_without_difference)) + " |"
 
 
 def chance_of(flags: tuple[bool, ...]) -> str:
@@ -230,10 +232,10 @@ def chance_of(flags: tuple[bool, ...]) -> str:
     return f"{mean:.3f} ({math.sqrt(mean * (1 - mean) / len(flags)):.3f})"
 
 
-def false_alarms(pairs: list[Pair], n_turnings: int) -> Iterator[tuple[bool, bool]]:
+def false_alarms(pairs: list[Pair], n_flips: int) -> Iterator[tuple[bool, bool]]:
     """Yield whether races of equalized systems name a better one, and whether shifted systems end equal."""
     chance = random.Random(2)
-    for number in range(n_turnings):
+    for number in range(n_flips):
         pair = pairs[number % len(pairs)]
         signs = {name: chance.choice((-1, 1)) for name in sorted(set(pair.conversation_of.values()))}
         equal, apart = (pair.race(number, signs, shift)[0] for shift in (0.0, MARGIN))
@@ -245,16 +247,19 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--orders", type=int, default=50)
     parser.add_argument("--turnings", type=int, default=2000)
-    parser.add_argument("--only", default="", help="a part of the name of data sets")
+    parser.add_argument("--only", default="", help="part of the name of the data sets")
     options = parser.parse_args()
-    columns = "data | conversations | differ | calls | same | most at .35 | near | calls | equal | untold: calls | same"
+    columns = (
+        "data | conversations | differ | calls | same | most at .35 | near | calls | equal "
+        "| not separated: calls | same"
+    )
     print(f"| {columns} | type I | false equal |\n|{' --- |' * 13}")
     start = time.perf_counter()
     for name, verdicts in (named for read in SETS for named in read(options.data)):
         if options.only in name:
             pairs = pairs_of(verdicts, random.Random(1))
             print(line(name, pairs, options.orders, options.turnings), flush=True)
-    print(f"\n{options.orders} orders a pair, {time.perf_counter() - start:.0f} s")
+    print(f"\n{options.orders} orders per pair, {time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ def measure(sides: dict[str, Callable[[], Vectors]], repeats: int, device: str) 
     for _ in range(repeats):
         vectors: list[Vectors] = []
         for name, work in sides.items():
-            found, taken = timed(work, device)
-            vectors.append(found)
-            seconds[name].append(taken)
-        gap = max(float(np.abs(found - vectors[0]).max()) for found in vectors)
+            result, duration = timed(work, device)
+            vectors.append(result)
+            seconds[name].append(duration)
+        gap = max(float(np.abs(result - vectors[0]).max()) for result in vectors)
         if gap > TOLERANCE:
             raise SystemExit(f"vectors differ by {gap:.2g}, more than {TOLERANCE:g}")
     return seconds
@@ -97,9 +97,11 @@ def measure_peer(texts: list[str], options: argparse.Namespace) -> None:
     ids = encoder.tokenizer(texts, truncation=True, max_length=encoder.max_seq_length)["input_ids"]
     n_tokens = sum(map(len, ids))
     print(f"{len(texts)} passages, {n_tokens:,} tokens, {options.model}, {options.device}")
-    for name, taken in seconds.items():
-        ratio = statistics.median(other / own for own, other in zip(taken, seconds[PEER], strict=True))
-        middle = statistics.median(taken)
+    for name, durations in seconds.items():
+        ratio = statistics.median(
+            peer_seconds / own_seconds for own_seconds, peer_seconds in zip(durations, seconds[PEER], strict=True)
+        )
+        middle = statistics.median(durations)
         print(f"{name:<22}{middle:>9.2f} s{n_tokens / middle:>11,.0f} tokens/s{ratio:>7.2f}x")
 
 

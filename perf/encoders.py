@@ -36,8 +36,8 @@ def products(n: int) -> int:
 
 def squares_by(library: Any) -> Callable[[], object]:
     """Return a call of some large products."""
-    one = library.ones((SQUARE, SQUARE), dtype=library.float32)
-    return lambda: [one @ one for _ in range(N_SQUARES)]
+    square = library.ones((SQUARE, SQUARE), dtype=library.float32)
+    return lambda: [square @ square for _ in range(N_SQUARES)]
 
 
 def shapes_alone(lengths: Sequence[int]) -> Callable[[], object]:
@@ -65,20 +65,20 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=_light.n_cores())
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     import torch
 
-    torch.set_num_threads(chosen.threads)
-    _light.n_cores = lambda: chosen.threads  # type: ignore[assignment]
-    clock = time.process_time if chosen.threads == 1 else time.perf_counter
-    tasks = read_items(chosen.data) if chosen.data else generate_items(chosen.texts)
+    torch.set_num_threads(options.threads)
+    _light.n_cores = lambda: options.threads  # type: ignore[assignment]
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    tasks = read_items(options.data) if options.data else generate_items(options.texts)
     items = [item for task in tasks for item in task]
     texts = list(dict.fromkeys(text for item in items for text in (item.response, item.target, *item.passages)))
     spec = resolve_encoder("minilm")
     by_torch = _encoders.Encoder(spec, "cpu")
     light = _encoders.LightEncoder(Path(_encoders.packaged_minilm("a measurement")), spec.layer)
-    step = max(1, len(texts) // chosen.texts)
-    texts = texts[::step][: chosen.texts]
+    step = max(1, len(texts) // options.texts)
+    texts = texts[::step][: options.texts]
     token_ids = dict(zip(texts, light.token_ids(texts)[0], strict=True))
     lengths = [len(ids) for ids in token_ids.values()]
     expected = {text: vectors.numpy() for text, vectors in by_torch.encode(token_ids)}
@@ -95,18 +95,18 @@ def main() -> None:
         "the encoder by onnxruntime": (lambda: list(light.encode(token_ids)), work),
     }
     speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(chosen.repeats):
+    for _ in range(options.repeats):
         for name, (run, size) in ways.items():
             begin = clock()
             run()
             speeds[name].append(size / (clock() - begin) / 1e9)
     peak = max(median(speeds[name]) for name in list(ways)[:2])
     tokens = sum(lengths) / len(lengths)
-    print(f"{len(texts)} texts of {tokens:.0f} tokens; largest difference {gap:.1g}; {chosen.threads} threads")
-    for name, found in speeds.items():
-        speed = median(found)
+    print(f"{len(texts)} texts of {tokens:.0f} tokens; largest difference {gap:.1g}; {options.threads} threads")
+    for name, measured in speeds.items():
+        speed = median(measured)
         per_second = f"{speed * 1e9 / work * len(texts):>8.0f} texts/s" if "encoder by" in name else ""
-        spread = f"({min(found):.0f} to {max(found):.0f})"
+        spread = f"({min(measured):.0f} to {max(measured):.0f})"
         print(f"{name:<44}{speed:>6.0f} GFLOP/s {spread:<14}{speed / peak:>6.0%} of the peak{per_second}")
 
 

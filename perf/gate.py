@@ -64,10 +64,10 @@ def of_pair(first: GatedSystem, second: GatedSystem) -> Split:
         swapped = {name for name in sorted(swapped) if chance.random() < 0.5}
         sides: list[dict[str, tuple[ScoredAnswer, ...]]] = [{}, {}]
         for setting, rows in first.rows.items():
-            others = {row.task.task_id: row for row in second.rows[setting]}
-            pairs = [(row, others[row.task.task_id]) for row in rows]
-            for place, side in enumerate(sides):
-                side[setting] = tuple(pair[place ^ (pair[0].task.conversation_id in swapped)] for pair in pairs)
+            row_of_task = {row.task.task_id: row for row in second.rows[setting]}
+            pairs = [(row, row_of_task[row.task.task_id]) for row in rows]
+            for index, side in enumerate(sides):
+                side[setting] = tuple(pair[index ^ (pair[0].task.conversation_id in swapped)] for pair in pairs)
         return replace(first, rows=sides[0]), replace(first, rows=sides[1])
 
     return split
@@ -87,12 +87,12 @@ def of_halves(system: GatedSystem) -> Split:
             chance.shuffle(names)
             pairs = [
                 pair
-                for one, other in zip(names[::2], names[1::2], strict=False)
-                for pair in zip(conversations[one], conversations[other], strict=False)
+                for first, second in zip(names[::2], names[1::2], strict=False)
+                for pair in zip(conversations[first], conversations[second], strict=False)
             ]
-            before[setting] = tuple(one for one, _ in pairs)
+            before[setting] = tuple(first for first, _ in pairs)
             after[setting] = tuple(
-                replace(other, response=replace(other.response, task=one.task)) for one, other in pairs
+                replace(second, response=replace(second.response, task=first.task)) for first, second in pairs
             )
         return replace(system, rows=before), replace(system, rows=after)
 
@@ -120,7 +120,7 @@ def height(sides: Sequence[GatedSystem], metric: str) -> float:
 
 def statuses(runs: Iterator[Gate]) -> Counter[int]:
     """Return the count of each status."""
-    return Counter(found.verdict.status for found in runs)
+    return Counter(gate.verdict.status for gate in runs)
 
 
 def of_setting(system: GatedSystem, setting: str) -> GatedSystem:
@@ -150,21 +150,21 @@ def false_alarms(case: Case, n: int) -> Iterator[str]:
         for _ in range(n):
             before, after = case.split(chance)
             runs.append(gate(after, before, config))
-        found = statuses(iter(runs))
+        counts = statuses(iter(runs))
         n_tests = sum(row.decides for row in runs[0].rows)
-        yield f"| {case.name} | {label} | {n_tests} | {found[0]} | {found[3]} | {found[1]} |"
+        yield f"| {case.name} | {label} | {n_tests} | {counts[0]} | {counts[3]} | {counts[1]} |"
 
 
 def promises(case: Case, config: GateConfig) -> GateRow:
     """Return the output of `--power` over all tasks, as the median over some splits."""
-    found = []
+    promised = []
     for seed in range(N_PROMISES):
         before, after = case.split(random.Random(f"promise {seed}"))
         rows = power_of(before, config, after).rows
-        found.append(next(row for row in rows if row.slice == ALL_TASKS))
-    drops = [math.inf if row.found_drop is None else row.found_drop for row in found]
-    least = statistics.median(row.least_margin or math.inf for row in found)
-    return replace(found[0], least_margin=least, found_drop=statistics.median(drops))
+        promised.append(next(row for row in rows if row.slice == ALL_TASKS))
+    drops = [math.inf if row.found_drop is None else row.found_drop for row in promised]
+    least = statistics.median(row.least_margin or math.inf for row in promised)
+    return replace(promised[0], least_margin=least, found_drop=statistics.median(drops))
 
 
 def power(case: Case, metric: str, n: int) -> str:
@@ -175,7 +175,7 @@ def power(case: Case, metric: str, n: int) -> str:
         return f"| {case.name} | {metric} |" + " - |" * 5
     config = GateConfig(margins={metric: margin}, **ALL_COUNT)
     sliced = config.model_copy(update={"slices": case.slices})
-    whole = height(case.split(random.Random(0)), metric)
+    loss_of_all = height(case.split(random.Random(0)), metric)
     chance = random.Random(2)
     shares = []
     for drop, chosen, status in (
@@ -184,29 +184,30 @@ def power(case: Case, metric: str, n: int) -> str:
         (promises(case, config).found_drop, config, 1),
         (promises(case, sliced).found_drop, sliced, 1),
     ):
-        if drop is None or whole <= 0 or drop > whole:  # larger than the loss if every answer fails
+        if drop is None or loss_of_all <= 0 or drop > loss_of_all:  # larger than the loss if every answer fails
             shares.append("-")
             continue
         n_found = 0
         for _ in range(n):
             old, new = case.split(chance)
-            n_found += gate(with_drop(new, metric, drop / whole, chance), old, chosen).verdict.status == status
+            n_found += gate(with_drop(new, metric, drop / loss_of_all, chance), old, chosen).verdict.status == status
         shares.append(f"{n_found / n:.1%}" + (f" (of {drop:.3f})" if drop else ""))
     return f"| {case.name} | {metric} | {margin:.3f} | " + " | ".join(shares) + " |"
 
 
 def cases(pairs: Sequence[tuple[Path, Path]], human: Path | None, only: str | None) -> Iterator[Case]:
-    """Yield the systems."""
+    """Yield the pairs and halves of systems."""
     for paths in pairs:
         first, second = map(read_side, paths)
         for setting in first.rows.keys() & {only or setting for setting in first.rows}:
             yield from _cases(of_setting(first, setting), of_setting(second, setting), setting)
     if human is not None:
         rated = [
-            side_of(item) for item in rated_evaluations(load_human_evaluation(human), human / HUMAN_EVALUATION_FILE)
+            side_of(evaluation)
+            for evaluation in rated_evaluations(load_human_evaluation(human), human / HUMAN_EVALUATION_FILE)
         ]
-        for place, first in enumerate(rated):
-            for second in rated[place + 1 :]:
+        for index, first in enumerate(rated):
+            for second in rated[index + 1 :]:
                 yield from _cases(first, second, "human evaluation")
 
 
@@ -222,27 +223,27 @@ def main() -> None:
     parser.add_argument("--pair", nargs=2, type=Path, action="append", default=[], help="results of two systems")
     parser.add_argument("--human", type=Path, help="checkout with MTRAG's human evaluation, for its three models")
     parser.add_argument("--splits", type=int, default=500)
-    parser.add_argument("--setting", help="only this one of the pairs")
-    parser.add_argument("--only", choices=("alarms", "power"), help="one of the two tables")
-    given = parser.parse_args()
+    parser.add_argument("--setting", help="only this setting of the pairs")
+    parser.add_argument("--only", choices=("alarms", "power"), help="print only this table")
+    options = parser.parse_args()
     started = time.monotonic()
-    found = list(cases(given.pair, given.human, given.setting))
-    print(f"{given.splits} re-splits each\n")
-    if given.only != "power":
+    all_cases = list(cases(options.pair, options.human, options.setting))
+    print(f"{options.splits} splits per case\n")
+    if options.only != "power":
         print(
             "| system | margins | tests | not worse | cannot say | worse: false alarms |\n|---|---|---:|---:|---:|---:|"
         )
-        for case in found:
-            for line in false_alarms(case, given.splits):
+        for case in all_cases:
+            for line in false_alarms(case, options.splits):
                 print(line, flush=True)
-    if given.only != "alarms":
+    if options.only != "alarms":
         print(
-            "\n| system | metric | margin (least) | unchanged passes | drop of the margin passes | drop found | "
+            "\n| system | metric | minimum margin | unchanged passes | drop of the margin passes | drop found | "
             "among all slices |\n|---|---|---:|---:|---:|---:|---:|"
         )
-        for case in found:
+        for case in all_cases:
             for metric in case.metrics:
-                print(power(case, metric, given.splits), flush=True)
+                print(power(case, metric, options.splits), flush=True)
     print(f"\n{time.monotonic() - started:.0f} s")
 
 

@@ -51,7 +51,7 @@ def with_interval(statistic: Statistic, groups: Sequence[str]) -> str:
     members = [np.flatnonzero(names == name) for name in dict.fromkeys(groups)]
     rng = np.random.default_rng(29)
     draws = [
-        statistic(np.concatenate([members[place] for place in rng.integers(0, len(members), len(members))]))
+        statistic(np.concatenate([members[index] for index in rng.integers(0, len(members), len(members))]))
         for _ in range(DRAWS)
     ]
     low, high = np.nanpercentile(draws, [2.5, 97.5])
@@ -79,12 +79,12 @@ class Rated:
         for name, values in self.scores.items():
             cells = []
             for part in parts.values():
-                places = np.flatnonzero(part)
-                chosen = [conversations[place] for place in places]
-                cells.append(with_interval(_auc_of(values[places], good[places]), chosen))
+                indices = np.flatnonzero(part)
+                chosen = [conversations[index] for index in indices]
+                cells.append(with_interval(_auc_of(values[indices], good[indices]), chosen))
             gaps = [
-                with_interval(_gap_of(values, self.scores[other], good), conversations)
-                for other in ("RL_F (paper's judge)", "k_precision")
+                with_interval(_gap_of(values, self.scores[baseline], good), conversations)
+                for baseline in ("RL_F (paper's judge)", "k_precision")
             ]
             print(f"| {name} | {' | '.join(cells)} | {spearmanr(values, people)[0]:.3f} | {' | '.join(gaps)} |")
 
@@ -94,11 +94,11 @@ def _systems(rows: Sequence[RatedResponse]) -> list[str]:
 
 
 def _auc_of(values: Floats, good: Floats) -> Statistic:
-    return lambda places: auc(values[places], good[places])
+    return lambda indices: auc(values[indices], good[indices])
 
 
-def _gap_of(values: Floats, others: Floats, good: Floats) -> Statistic:
-    return lambda places: auc(values[places], good[places]) - auc(others[places], good[places])
+def _gap_of(values: Floats, baseline: Floats, good: Floats) -> Statistic:
+    return lambda indices: auc(values[indices], good[indices]) - auc(baseline[indices], good[indices])
 
 
 BEGIN_FILES = ("cmu-dog/begin_dev_cmu.tsv", "topicalchat/begin_dev_tc.tsv", "wow/begin_dev_wow.tsv")
@@ -116,7 +116,7 @@ def begin(folder: Path) -> None:
         good = np.array([row["begin_label"] == ATTRIBUTABLE for row in rows], float)
         documents = [row["knowledge"] for row in rows]
         texts = [(row["response"], [Passage("", row["knowledge"])]) for row in rows]
-        scores = {name: np.array([score(*one) for one in texts]) for name, score in SCORES.items()}
+        scores = {name: np.array([score(*text) for text in texts]) for name, score in SCORES.items()}
         cells["rows, of them attributable; documents"].append(f"{len(rows)}, {good.sum():.0f}; {len(set(documents))}")
         for score, values in scores.items():
             cells[score].append(with_interval(_auc_of(values, good), documents))
@@ -137,14 +137,14 @@ def mtrag(folder: Path) -> None:
     """Print the agreement with people's faithfulness ratings, for answers with passages by the two models."""
     rated = load_human_evaluation(folder / "mt-rag-benchmark")
     rows = [row for row in rated if row.response.passages and row.model_id != REFERENCE_MODEL]
-    ground("The first call loads what knows languages.", ["What it loads."])
+    ground("The first call loads the language data.", ["The language data."])
     start = time.process_time()
     for row in rows:
         grounded(row.response.text, row.response.passages)
     seconds = time.process_time() - start
     values = {name: [score(row.response.text, row.response.passages) for row in rows] for name, score in SCORES.items()}
-    found = [ground(row.response.text, row.response.passages, row.response.task.messages) for row in rows]
-    values["grounded, the conversation counts"] = [item.share_with_conversation or 0.0 for item in found]
+    results = [ground(row.response.text, row.response.passages, row.response.task.messages) for row in rows]
+    values["grounded, conversation included"] = [result.share_with_conversation or 0.0 for result in results]
     values["RL_F (paper's judge)"] = [row.metrics["rl_f"] for row in rows]
     scores = {name: np.array(column, float) for name, column in values.items()}
     ranks = rankdata(scores["grounded"]) + rankdata(scores["RL_F (paper's judge)"])
@@ -157,8 +157,11 @@ def mtrag(folder: Path) -> None:
     start = time.process_time()
     for row in rows:
         copied(row.response.text, row.response.passages)
-    print(f"\nseconds of a core for {len(rows)} answers: grounded {seconds:.2f}, passages known {again:.2f};", end=" ")
-    print(f"copied {time.process_time() - start:.2f}; an answer a second: {len(rows) / seconds:.0f}")
+    print(
+        f"\nseconds of a core for {len(rows)} answers: grounded {seconds:.2f}, with cached passages {again:.2f};",
+        end=" ",
+    )
+    print(f"copied {time.process_time() - start:.2f}; answers per second: {len(rows) / seconds:.0f}")
 
 
 def ragchecker(folder: Path) -> None:
@@ -179,10 +182,10 @@ def ragchecker(folder: Path) -> None:
     labels = [[row[side]["ragchecker"]["correctness_label"] for side in ("model1", "model2")] for row in baseline]
     gaps["RAGChecker (its judge)"] = np.array([first - second for first, second in labels])
     print("\n## RAGChecker: which of two answers is more correct, by people (280 pairs)\n")
-    print("| score | Spearman | same side, of the pairs that people tell apart |\n|---|---|---|")
+    print("| score | Spearman | same preference, of the pairs with a preference |\n|---|---|---|")
     for name, gap in gaps.items():
         followed = with_interval(
-            lambda places, gap=gap: float(spearmanr(gap[places], people[places])[0]), _names(pairs)
+            lambda indices, gap=gap: float(spearmanr(gap[indices], people[indices])[0]), _names(pairs)
         )
         apart = people != 0
         share = float((np.sign(gap[apart]) == np.sign(people[apart])).mean())
@@ -217,19 +220,19 @@ def nist(folder: Path) -> None:
             supported[segment].add((group, text))
     print("\n## NIST: support of a sentence by its first citation (TREC RAG 2024, 14 topics)\n")
     print(
-        "| sentences that stand for the segment | n | AUC full or none | AUC full or less | kappa, held-back topics |"
+        "| sentences that represent the segment | n | AUC full or none | AUC full or less | kappa, held-back topics |"
     )
     print("|---:|---:|---|---|---|")
     for least in (1, 3, 5):
         rows = []
         for topic, group, text, segment, level in judged:
-            others = sorted({other for name, other in supported[segment] if name != group and other != text})
-            share = grounded(text, [Passage("", "\n".join(others))]) if len(others) >= least else None
+            supporting = sorted({other for name, other in supported[segment] if name != group and other != text})
+            share = grounded(text, [Passage("", "\n".join(supporting))]) if len(supporting) >= least else None
             if share is not None:
                 rows.append((topic, share, level))
         names, shares, levels = [row[0] for row in rows], *np.array([row[1:] for row in rows], float).T
         clear = np.flatnonzero(levels != 1)
-        full = with_interval(_auc_of(shares[clear], levels[clear] / 2), [names[place] for place in clear])
+        full = with_interval(_auc_of(shares[clear], levels[clear] / 2), [names[index] for index in clear])
         less = with_interval(_auc_of(shares, (levels == 2).astype(float)), names)
         print(f"| {least} and more | {len(rows)} | {full} | {less} | {_kappa(names, shares, levels)} |")
 
@@ -238,14 +241,14 @@ def _kappa(names: Sequence[str], shares: Floats, levels: Floats) -> str:
     """Return kappa of three levels, with cuts fitted on every second topic and applied to the others."""
     design = np.isin(names, sorted(set(names))[::2])
 
-    def agreement(places: NDArray[np.int64], cuts: tuple[float, float]) -> float:
-        labels = np.searchsorted(cuts, shares[places], side="right")
-        return cohen_kappa(labels.astype(float).tolist(), levels[places].tolist()).value or 0.0
+    def agreement(indices: NDArray[np.int64], cuts: tuple[float, float]) -> float:
+        labels = np.searchsorted(cuts, shares[indices], side="right")
+        return cohen_kappa(labels.astype(float).tolist(), levels[indices].tolist()).value or 0.0
 
     grid = [(low, high) for low, high in product(np.arange(0.1, 0.9, 0.05), repeat=2) if low < high]
     cuts = max(grid, key=lambda pair: agreement(np.flatnonzero(design), pair))
-    rest = np.flatnonzero(~design)
-    kappa = with_interval(lambda places: agreement(rest[places], cuts), [names[place] for place in rest])
+    held_back = np.flatnonzero(~design)
+    kappa = with_interval(lambda indices: agreement(held_back[indices], cuts), [names[index] for index in held_back])
     return f"{kappa}, cut at {cuts[0]:.2f} and {cuts[1]:.2f}"
 
 

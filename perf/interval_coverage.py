@@ -128,12 +128,12 @@ def bca(column: Clustered, weights: Floats) -> Ends:
     left_out = (sums.sum() - sums) / (counts.sum() - counts)
     gaps = left_out.mean() - left_out
     below = np.mean(means < mean) + np.mean(means == mean) / 2
-    places: tuple[float, ...] = (0.025, 0.975)
+    probabilities: tuple[float, ...] = (0.025, 0.975)
     if 0 < below < 1 and gaps.any():
-        shift = stats.norm.ppf(below) + stats.norm.ppf(places)
+        shift = stats.norm.ppf(below) + stats.norm.ppf(probabilities)
         skew = (gaps**3).sum() / (6 * (gaps**2).sum() ** 1.5)
-        places = stats.norm.cdf(stats.norm.ppf(below) + shift / (1 - skew * shift))
-    low, high = np.quantile(means, places)
+        probabilities = stats.norm.cdf(stats.norm.ppf(below) + shift / (1 - skew * shift))
+    low, high = np.quantile(means, probabilities)
     return float(low), float(high)
 
 
@@ -208,30 +208,32 @@ def rows(n: int, cluster_counts: list[int], correlations: list[float]) -> Iterat
                 columns = simulate(kind, n_clusters, icc, n, seed)
                 ours = estimate_means(columns)
                 # Benchmarks without variation are uninformative for every method.
-                known = [item for item in zip(columns, ours, strict=True) if item[1].standard_error]
-                found = [ends_of(*item, weights) for item in known]
+                with_error = [pair for pair in zip(columns, ours, strict=True) if pair[1].standard_error]
+                intervals = [ends_of(*pair, weights) for pair in with_error]
                 n_without = (
-                    sum(method not in ends for ends in found) + n - len(known) for method in ("boot-t", "ours")
+                    sum(method not in ends for ends in intervals) + n - len(with_error) for method in ("boot-t", "ours")
                 )
                 yield (
                     f"{n_clusters:>13}{icc:>6.2f}  {kind.name:<11}"
-                    + "".join(cell([ends[method] for ends in found if method in ends], kind.mean) for method in METHODS)
+                    + "".join(
+                        cell([ends[method] for ends in intervals if method in ends], kind.mean) for method in METHODS
+                    )
                     + "".join(f"{count / n:>9.1%}" for count in n_without)
                 )
 
 
-def cell(found: list[Ends], mean: float) -> str:
+def cell(intervals: list[Ends], mean: float) -> str:
     """Return coverage and mean width of the intervals of one method."""
-    if not found:
+    if not intervals:
         return f"{'-':>13}"
-    covered = np.mean([low <= mean <= high for low, high in found])
-    return f"{100 * covered:>7.1f} {np.mean([high - low for low, high in found]):.3f}"
+    covered = np.mean([low <= mean <= high for low, high in intervals])
+    return f"{100 * covered:>7.1f} {np.mean([high - low for low, high in intervals]):.3f}"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--benchmarks", type=int, default=500, help="simulated benchmarks a line")
+    parser.add_argument("--benchmarks", type=int, default=500, help="simulated benchmarks per line")
     parser.add_argument("--conversations", type=int, nargs="+", default=[10, 16, 25, 50, 110])
     parser.add_argument("--icc", type=float, nargs="+", default=[0.0, 0.1, 0.3])
     options = parser.parse_args()
@@ -239,7 +241,7 @@ def main() -> None:
     for line in rows(options.benchmarks, options.conversations, options.icc):
         print(line, flush=True)
     error = 100 * math.sqrt(0.95 * 0.05 / options.benchmarks)
-    print(f"{options.benchmarks} benchmarks a line: at 95 % a share is sure to +- {2 * error:.1f} points")
+    print(f"{options.benchmarks} benchmarks per line: the error of a coverage of 95 % is +- {2 * error:.1f} points")
     print(f"{time.perf_counter() - start:.0f} s")
 
 

@@ -44,20 +44,20 @@ def simulated(n_conversations: int, share: float, n: int, shift: float, n_trials
     counts = dict.fromkeys(("again", "move", "found", "plain", "widened"), 0)
     for _ in range(n_trials):
         sizes = rng.integers(2, 13, n_conversations)
-        names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+        names = [f"c{number}" for number, size in enumerate(sizes) for _ in range(size)]
         truth = 0.6 + np.repeat(rng.normal(0, 0.1, n_conversations), sizes) + rng.normal(0, 0.2, len(names))
         judgings = [truth + rng.normal(0, NOISE, len(names)) + rng.normal(0, shift) for _ in range(n + 1)]
         m = int(sizes[: math.ceil(share * n_conversations)].sum())
-        whole = estimate_mean(list(judgings[0]), names)
-        found = repeatability([list(judging[:m]) for judging in judgings[:n]], names[:m], whole)
-        cell = found.widened(whole.cell, whole.standard_error)
-        assert found.again
-        assert found.mean_move
+        estimate = estimate_mean(list(judgings[0]), names)
+        noise = repeatability([list(judging[:m]) for judging in judgings[:n]], names[:m], estimate)
+        cell = noise.widened(estimate.cell, estimate.standard_error)
+        assert noise.again
+        assert noise.mean_move
         expected = 2 * math.sqrt((NOISE**2 / len(names) + shift**2) / math.pi)
-        counts["again"] += found.again[0] <= judgings[n].mean() <= found.again[1]
-        counts["move"] += found.mean_move[1] <= expected <= found.mean_move[2]
-        counts["found"] += (found.shift_p or 0.0) <= 0.05
-        counts["plain"] += (whole.low or 0.0) <= 0.6 <= (whole.high or 1.0)
+        counts["again"] += noise.again[0] <= judgings[n].mean() <= noise.again[1]
+        counts["move"] += noise.mean_move[1] <= expected <= noise.mean_move[2]
+        counts["found"] += (noise.shift_p or 0.0) <= 0.05
+        counts["plain"] += (estimate.low or 0.0) <= 0.6 <= (estimate.high or 1.0)
         counts["widened"] += (cell.low or 0.0) <= 0.6 <= (cell.high or 1.0)
     return {name: count / n_trials for name, count in counts.items()}
 
@@ -116,13 +116,13 @@ def is_found(first: Sequence[float], second: Sequence[float], conversations: Seq
         AnchorVerdicts("j", "set", time, {"r": "w"}, tuple(map(int, conversations)), {"r": tuple(map(float, values))})
         for time, values in (("then", first), ("now", second))
     )
-    (found,) = drift_of(before, after)
-    return found.is_drift
+    (drift,) = drift_of(before, after)
+    return drift.is_drift
 
 
 def scripted() -> None:
     """Print the verdict on drift for each of ten days; the judge drifts by .05 on the sixth."""
-    print("\n| day | drift | anchors say | found |")
+    print("\n| day | drift | verdict of the anchors | detected |")
     print("|---:|---:|---|---|")
     rng = np.random.default_rng(23)
     conversations = tuple(number // 2 for number in range(40))
@@ -134,8 +134,8 @@ def scripted() -> None:
         values = tuple(np.clip(truth + steps, 0, 1).tolist())
         now = AnchorVerdicts("j", "set", f"day {day}", {"r": "w"}, conversations, {"r": values})
         first = first or now
-        (found,) = drift_of(first, now)
-        print(f"| {day} | {drift:g} | {found.text} | {'drift' if found.is_drift else ''} |")
+        (result,) = drift_of(first, now)
+        print(f"| {day} | {drift:g} | {result.text} | {'drift' if result.is_drift else ''} |")
 
 
 # The same on real verdicts. The order of two judgings is random by conversation, so there is no drift and every
@@ -145,16 +145,16 @@ def scripted() -> None:
 
 def splits(data: Path, n_trials: int) -> Iterator[float]:
     """Print false alarms on real verdicts, and power if a drift is added to the second; yield the false alarms."""
-    print("\n| pairs of verdicts | n | false alarms | +.03 found | +.05 found |")
+    print("\n| pairs of verdicts | n | false alarms | +.03 detected | +.05 detected |")
     print("|---|---:|---:|---:|---:|")
-    kinds = {"RAGChecker, two people": people(data), "RAD-Bench, one judge, two near systems": judge(data)}
+    kinds = {"RAGChecker, two people": people(data), "RAD-Bench, one judge, two similar systems": judge(data)}
     rows = [(name, n, partial(alarms, pairs, n, n_trials)) for name, pairs in kinds.items() for n in (40, 80)]
     verdicts = one_judging(data)
     rows += [
         ("RAD-Bench, one judging split in halves", n, partial(split_alarms, verdicts, n, n_trials)) for n in (40, 80)
     ]
-    for name, n, found in rows:
-        shares = [found(size) for size in (0.0, 0.03, 0.05)]
+    for name, n, rate_of in rows:
+        shares = [rate_of(size) for size in (0.0, 0.03, 0.05)]
         print(f"| {name} | {n} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
         yield shares[0]
 
@@ -164,11 +164,11 @@ def alarms(pairs: Sequence[tuple[str, float, float]], n: int, n_trials: int, siz
     rng = np.random.default_rng(5)
     n_found, n_splits = 0, times(size, n_trials)
     for _ in range(n_splits):
-        chosen = [pairs[place] for place in rng.choice(len(pairs), n, replace=False)]
+        chosen = [pairs[index] for index in rng.choice(len(pairs), n, replace=False)]
         names = sorted({name for name, _, _ in chosen})
         swapped = dict(zip(names, rng.random(len(names)) < 0.5, strict=True))
-        first = [other if swapped[name] else one for name, one, other in chosen]
-        second = [one if swapped[name] else other for name, one, other in chosen]
+        first = [second_verdict if swapped[name] else first_verdict for name, first_verdict, second_verdict in chosen]
+        second = [first_verdict if swapped[name] else second_verdict for name, first_verdict, second_verdict in chosen]
         after = [value - size for value in second]
         low = min(0.0, *after)  # both are moved by a constant, to stay within 0 to 1
         numbers = [names.index(name) for name, _, _ in chosen]
@@ -182,37 +182,40 @@ def split_alarms(verdicts: Mapping[str, Sequence[float]], n: int, n_trials: int,
     names = sorted(verdicts)
     n_found, n_splits = 0, times(size, n_trials)
     for _ in range(n_splits):
-        order = [names[place] for place in rng.permutation(len(names))]
+        order = [names[number] for number in rng.permutation(len(names))]
         halves = zip(order[::2], order[1::2], strict=False)
         pairs = [
-            (place, one, other)
-            for place, (first, second) in enumerate(halves)
-            for one, other in zip(verdicts[first], verdicts[second], strict=False)
+            (number, first_verdict, second_verdict)
+            for number, (first, second) in enumerate(halves)
+            for first_verdict, second_verdict in zip(verdicts[first], verdicts[second], strict=False)
         ][:n]
-        low = min(0.0, *(other - size for _, _, other in pairs))
-        first, second = [one - low for _, one, _ in pairs], [other - size - low for _, _, other in pairs]
-        n_found += is_found(first, second, [place for place, _, _ in pairs])
+        low = min(0.0, *(second_verdict - size for _, _, second_verdict in pairs))
+        first, second = (
+            [first_verdict - low for _, first_verdict, _ in pairs],
+            [second_verdict - size - low for _, _, second_verdict in pairs],
+        )
+        n_found += is_found(first, second, [number for number, _, _ in pairs])
     return n_found / n_splits
 
 
 def one_judging(data: Path) -> dict[str, list[float]]:
     """Return conversation -> the judge's verdicts on one system, 0 to 1."""
-    found: dict[str, list[float]] = {}
+    verdicts: dict[str, list[float]] = {}
     rows = [json.loads(line) for line in (data / "rad_bench" / "gpt-4o.jsonl").read_text().splitlines()]
     for row in rows:
         if row["model"] == rows[0]["model"] and 1 <= float(row["score"]) <= 10:
-            found.setdefault(row["question_id"], []).append(float(row["score"]) / 10)
-    return found
+            verdicts.setdefault(row["question_id"], []).append(float(row["score"]) / 10)
+    return verdicts
 
 
 def people(data: Path) -> list[tuple[str, float, float]]:
     """Return (question, one rating, the other's) of RAGChecker's annotators, 0 to 1."""
-    found: dict[int, list[float]] = {}
+    ratings: dict[int, list[float]] = {}
     names: dict[int, str] = {}
     for row in json.loads((data / "ragchecker" / "human_labeled_data.json").read_text()):
-        found.setdefault(row["instance_id"], []).append((row["overall_label"] + 2) / 4)
+        ratings.setdefault(row["instance_id"], []).append((row["overall_label"] + 2) / 4)
         names[row["instance_id"]] = f"{row['dataset']} {row['query_id']}"
-    return [(names[key], *values) for key, values in found.items() if len(values) == 2]  # type: ignore[misc]
+    return [(names[key], *values) for key, values in ratings.items() if len(values) == 2]  # type: ignore[misc]
 
 
 def judge(data: Path) -> list[tuple[str, float, float]]:
@@ -223,9 +226,9 @@ def judge(data: Path) -> list[tuple[str, float, float]]:
         if 1 <= float(row["score"]) <= 10:
             scores.setdefault(row["model"], {})[row["question_id"], row["turn"]] = float(row["score"]) / 10
     means = {model: float(np.mean(list(values.values()))) for model, values in scores.items()}
-    one, other = min(itertools.combinations(scores, 2), key=lambda pair: abs(means[pair[0]] - means[pair[1]]))
-    shared = sorted(scores[one].keys() & scores[other].keys())
-    return [(key[0], scores[one][key], scores[other][key]) for key in shared]
+    first, second = min(itertools.combinations(scores, 2), key=lambda pair: abs(means[pair[0]] - means[pair[1]]))
+    shared = sorted(scores[first].keys() & scores[second].keys())
+    return [(key[0], scores[first][key], scores[second][key]) for key in shared]
 
 
 # Recalibration: two systems differ by .02, and the second was judged after a drift. Coverage of the difference's
@@ -237,7 +240,7 @@ CHANGES = ((0.0, 1.0), (-0.05, 1.0), (0.08, 0.9))  # intercept and slope of the 
 
 def recalibrate(n_trials: int) -> None:
     """Print a row for each change of the judge and number of anchors."""
-    print("| constant | slope | anchors | as it is | mapped | with the map's error | width |")
+    print("| constant | slope | anchors | unchanged | mapped | with the mapping's error | width |")
     print("|---:|---:|---:|---:|---:|---:|---:|")
     for constant, slope in CHANGES:
         for n in (40, 80, 160):
@@ -266,21 +269,21 @@ def mapped_trials(constant: float, slope: float, n: int, n_trials: int) -> Itera
         second = constant + slope * (second + DIFFERENCE)
         names = [f"c{number}" for number in conversations]
         extra = shared_error([line.moves(float(value)) for value in second], len(second))
-        found = (
+        estimates = (
             estimate_mean((second - first).tolist(), names),
             estimate_mean((line.constant + line.slope * second - first).tolist(), names),
             estimate_mean((line.constant + line.slope * second - first).tolist(), names, extra_error=extra),
         )
-        held = [item.low <= DIFFERENCE <= item.high for item in found]  # type: ignore[operator]
-        widths = [item.high - item.low for item in found]  # type: ignore[operator]
-        yield held[0], held[1], held[2], widths[2] / widths[1]
+        covered = [estimate.low <= DIFFERENCE <= estimate.high for estimate in estimates]  # type: ignore[operator]
+        widths = [estimate.high - estimate.low for estimate in estimates]  # type: ignore[operator]
+        yield covered[0], covered[1], covered[2], widths[2] / widths[1]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["repeats", "drift", "recalibrate"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the published verdicts")
-    parser.add_argument("--trials", type=int, help="of each row; default: 400, and 1,000 for `drift`")
+    parser.add_argument("--trials", type=int, help="simulations of each row; default: 400, and 1,000 for `drift`")
     given = parser.parse_args()
     if given.what == "drift":
         drift(given.data, given.trials or 1000)

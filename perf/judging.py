@@ -173,8 +173,8 @@ def main() -> None:
     print(f"{options.prompts} prompts, {options.slots} slots, {options.latency} s latency: ideal {ideal:.2f} s")
     print(f"load of the machine {load:.1f} before, {os.getloadavg()[0]:.1f} after, {os.cpu_count()} processors")
     print(row("ours, cold", [cold], options.prompts, ideal))
-    for name, found in runs.items():
-        print(row(name, found, options.prompts, ideal))
+    for name, timings in runs.items():
+        print(row(name, timings, options.prompts, ideal))
     print(f"{'one by one':16} {one_by_one:6.2f} s  {one_by_one / ideal:5.2f} x ideal  (from {_N_ONE_BY_ONE} prompts)")
     print(f"{'the server':16} {serving:.2f} ms processor a request")
 

@@ -59,26 +59,26 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
-    chosen = parser.parse_args()
-    size = sum(path.stat().st_size for path in chosen.results.rglob("samples_*.jsonl"))
-    n = max(1, round(chosen.megabytes * 1e6 / size))
-    with tempfile.TemporaryDirectory(dir=chosen.results.parent) as name:
-        peers = {label: Path(name) / label for label in ("means beside the run", "means of all samples")}
+    options = parser.parse_args()
+    size = sum(path.stat().st_size for path in options.results.rglob("samples_*.jsonl"))
+    n = max(1, round(options.megabytes * 1e6 / size))
+    with tempfile.TemporaryDirectory(dir=options.results.parent) as name:
+        peers = {label: Path(name) / label for label in ("means in results files", "means of all samples")}
         for folder in peers.values():
             folder.mkdir()
-        copied(chosen.results, peers["means beside the run"], n)
-        without_summaries(copied(chosen.results, peers["means of all samples"], n))
-        taken: dict[str, list[float]] = {label: [] for label in peers}
-        for _ in range(chosen.repeats):
+        copied(options.results, peers["means in results files"], n)
+        without_summaries(copied(options.results, peers["means of all samples"], n))
+        seconds_by_label: dict[str, list[float]] = {label: [] for label in peers}
+        for _ in range(options.repeats):
             texts = set()
             for label, folder in peers.items():
                 seconds, text = listed(folder)
-                taken[label].append(seconds)
+                seconds_by_label[label].append(seconds)
                 texts.add(text)
             if len(texts) != 1:
                 raise SystemExit("the two listings differ")
     print(f"{n} evaluations, {n * size / 1e6:,.0f} MB of samples; the same text")
-    for label, seconds_of in taken.items():
+    for label, seconds_of in seconds_by_label.items():
         print(f"{label}: median {median(seconds_of):.2f} s, {min(seconds_of):.2f} to {max(seconds_of):.2f}")
 
 

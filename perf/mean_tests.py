@@ -98,7 +98,7 @@ def normal(chance: Chance, sizes: Floats) -> Floats:
 
 def mean_of_tasks(draw: Callable[[], Floats], sizes: Floats) -> Floats:
     """Return the mean of as many draws as each conversation has tasks."""
-    return np.asarray(sum(np.where(place < sizes, draw(), 0.0) for place in range(LARGEST)) / sizes)
+    return np.asarray(sum(np.where(number < sizes, draw(), 0.0) for number in range(LARGEST)) / sizes)
 
 
 def of_conversations(draw: Callable[[Chance, tuple[int, ...]], Floats], mean: float) -> Draw:
@@ -138,7 +138,7 @@ EQUAL_MEANS: dict[str, tuple[Draw, tuple[float, float]]] = {
         DIFFERENCES,
     ),
     "constant; 0/1, 90 %, ICC .3": (less(outcomes(0.9, 0.3), 0.9), DIFFERENCES),
-    "constant; 5 % of alike tasks fail": (less(failing(0.05), 0.95 * ALIKE), DIFFERENCES),
+    "constant; 5 % of equal tasks fail": (less(failing(0.05), 0.95 * ALIKE), DIFFERENCES),
     "constant; words, log-normal, no bounds": (less(lognormal(), math.exp(0.5)), UNBOUNDED),
 }
 BOTH_ALIKE: dict[str, tuple[Draw, tuple[float, float]]] = {
@@ -177,18 +177,21 @@ def sign_flip(columns: Sequence[Clustered], chance: Chance) -> Floats:
     return np.asarray((1 + (np.abs(signs @ sums.T) >= limit).sum(axis=0)) / (N_TURNINGS + 1))
 
 
-def found(columns: Sequence[Clustered], chance: Chance) -> list[float]:
+def shares_found(columns: Sequence[Clustered], chance: Chance) -> list[float]:
     """Return the share of benchmarks in which each method finds a difference at 5 %."""
     ours = estimate_means(columns, tested=0.0)
     reach = stats.t.ppf(0.975, len(columns[0].ids) - 1)
-    t = [abs(item.value or 0.0) > reach * (item.standard_error or 0.0) for item in ours]
-    own = [item.p is not None and item.p <= 0.05 for item in ours]
+    t = [abs(estimate.value or 0.0) > reach * (estimate.standard_error or 0.0) for estimate in ours]
+    own = [estimate.p is not None and estimate.p <= 0.05 for estimate in ours]
     return [float(np.mean(share)) for share in (sign_flip(columns, chance) <= 0.05, t, own)]
 
 
 def shifts(draw: Draw, bounds: tuple[float, float], n_clusters: int, n: int, chance: Chance) -> tuple[float, float]:
     """Return the difference that a t-test finds in 80 % and the detectable difference, at the usual error."""
-    errors = [item.standard_error or 0.0 for item in estimate_means(simulate(draw, bounds, n_clusters, n, chance))]
+    errors = [
+        error_estimate.standard_error or 0.0
+        for error_estimate in estimate_means(simulate(draw, bounds, n_clusters, n, chance))
+    ]
     usual = math.sqrt(np.mean(np.square(errors)))
     estimate = estimate_means(simulate(draw, bounds, n_clusters, 1, chance))[0]
     promised = (detectable_difference(estimate) or 0.0) / (estimate.standard_error or math.nan)
@@ -198,12 +201,12 @@ def shifts(draw: Draw, bounds: tuple[float, float], n_clusters: int, n: int, cha
 
 def rows(n: int, cluster_counts: Sequence[int]) -> Iterator[str]:
     """Yield both tables as Markdown."""
-    for title, cases in (("equal means", EQUAL_MEANS), ("sides alike", BOTH_ALIKE)):
+    for title, cases in (("equal means", EQUAL_MEANS), ("equal distributions", BOTH_ALIKE)):
         yield f"| {title}, false alarms in % ({', '.join(METHODS)}) |" + "".join(f" {k} |" for k in cluster_counts)
         yield "| --- |" + "---:|" * len(cluster_counts)
         for name, (draw, bounds) in cases.items():
             chance = np.random.default_rng(1)
-            cells = [found(simulate(draw, bounds, k, n, chance), chance) for k in cluster_counts]
+            cells = [shares_found(simulate(draw, bounds, k, n, chance), chance) for k in cluster_counts]
             yield f"| {name} |" + "".join(cell(shares) for shares in cells)
         yield ""
     yield f"| power in % ({', '.join(METHODS)}; ours at `detectable`) |" + "".join(f" {k} |" for k in cluster_counts)
@@ -213,14 +216,14 @@ def rows(n: int, cluster_counts: Sequence[int]) -> Iterator[str]:
         cells = []
         for k in cluster_counts:
             by_t, promised = shifts(shifted(0.0), bounds, k, n, chance)
-            shares = found(simulate(shifted(by_t), bounds, k, n, chance), chance)
-            cells.append([*shares, found(simulate(shifted(promised), bounds, k, n, chance), chance)[-1]])
+            shares = shares_found(simulate(shifted(by_t), bounds, k, n, chance), chance)
+            cells.append([*shares, shares_found(simulate(shifted(promised), bounds, k, n, chance), chance)[-1]])
         yield f"| {name} |" + "".join(cell(shares) for shares in cells)
 
 
 def equal_systems(n: int, cluster_counts: Sequence[int], sizes: Sequence[int] = (2, 3, 5, 10, 20)) -> Iterator[str]:
     """Yield the table of equal systems."""
-    yield "| equal systems, any called worse than the best, in % (to it, all pairs) |" + "".join(
+    yield "| equal systems, any called worse than the best, in % (differences to the best, all pairs) |" + "".join(
         f" {k} |" for k in cluster_counts
     )
     yield "| --- |" + "---:|" * len(cluster_counts)
@@ -234,9 +237,11 @@ def worse_than_best(n_systems: int, n_clusters: int, chance: Chance) -> tuple[bo
     """Return whether any equal system is called worse, by the differences to the best and by all pairs."""
     values = np.clip(chance.normal(0.6, 0.15, n_clusters) + chance.normal(0, 0.2, (n_systems, n_clusters)), 0, 1)
     names = [f"{number:03}" for number in range(n_clusters)]
-    best, *others = values[np.argsort(-values.mean(axis=1))]
-    found = estimate_means([cluster((one - best).tolist(), names, DIFFERENCES) for one in others], tested=0.0)
-    p_values = [item.p for item in found]
+    best, *remaining = values[np.argsort(-values.mean(axis=1))]
+    estimates = estimate_means(
+        [cluster((means - best).tolist(), names, DIFFERENCES) for means in remaining], tested=0.0
+    )
+    p_values = [estimate.p for estimate in estimates]
     plain, corrected = (
         min(1.0 if p is None else p for p in holm(p_values, n)) for n in (0, pairs_without_best(n_systems))
     )
@@ -251,7 +256,7 @@ def cell(shares: Sequence[float]) -> str:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--benchmarks", type=int, default=2000, help="simulated benchmarks a cell")
+    parser.add_argument("--benchmarks", type=int, default=2000, help="simulated benchmarks per cell")
     parser.add_argument("--conversations", type=int, nargs="+", default=[10, 18, 30, 110])
     parser.add_argument("--equal", action="store_true", help="only the table of equal systems")
     options = parser.parse_args()
@@ -261,7 +266,7 @@ def main() -> None:
     for line in equal_systems(options.benchmarks, options.conversations):
         print(line, flush=True)
     error = 100 * math.sqrt(0.05 * 0.95 / options.benchmarks)
-    print(f"{options.benchmarks} benchmarks a cell: 5 % is sure to +- {2 * error:.1f} points")
+    print(f"{options.benchmarks} benchmarks per cell: the error of 5 % is +- {2 * error:.1f} points")
     print(f"{time.perf_counter() - start:.0f} s")
 
 

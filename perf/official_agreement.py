@@ -172,7 +172,7 @@ def ragas_prompts(scripts: Scripts, cases: Sequence[Case]) -> tuple[int, int, in
     class Recorder(BaseRagasLLM):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.asked: list[str] = []
+            self.sent_prompts: list[str] = []
 
         async def agenerate_text(self, prompt: Any, *_: Any, **__: Any) -> Any:
             raise NotImplementedError
@@ -184,8 +184,8 @@ def ragas_prompts(scripts: Scripts, cases: Sequence[Case]) -> tuple[int, int, in
             return True
 
         async def generate(self, prompt: Any, *_: Any, **__: Any) -> Any:
-            self.asked.append(prompt.to_string())
-            return LLMResult(generations=[[Generation(text=_ragas_reply(statements, self.asked))]])
+            self.sent_prompts.append(prompt.to_string())
+            return LLMResult(generations=[[Generation(text=_ragas_reply(statements, self.sent_prompts))]])
 
     rubric, equal = ragas_rl_f(), Counter[int]()
     for case in cases:
@@ -202,15 +202,15 @@ def ragas_prompts(scripts: Scripts, cases: Sequence[Case]) -> tuple[int, int, in
         while isinstance(step, Question):
             ours.append(step.text)
             step = step.read(_ragas_reply(statements, ours))
-        assert len(ours) == len(theirs.asked) == 2
+        assert len(ours) == len(theirs.sent_prompts) == 2
         assert step.value == value
-        equal.update(index for index in (0, 1) if ours[index] == theirs.asked[index])
+        equal.update(index for index in (0, 1) if ours[index] == theirs.sent_prompts[index])
     return equal[0], len(cases), equal[1], len(cases)
 
 
-def _ragas_reply(statements: Sequence[str], asked: Sequence[str]) -> str:
-    size = zlib.crc32(asked[0].encode()) % len(statements)
-    if len(asked) == 1:
+def _ragas_reply(statements: Sequence[str], prompts: Sequence[str]) -> str:
+    size = zlib.crc32(prompts[0].encode()) % len(statements)
+    if len(prompts) == 1:
         return statements[size]
     verdicts = [{"statement": "s", "reason": "r", "verdict": n % 2} for n in range(1 + size)]
     return json.dumps({"statements": verdicts})
@@ -335,7 +335,7 @@ def main() -> None:
             for row, (equal, of) in table.items():
                 total.setdefault(f"{title}: {row}", Counter()).update({"equal": equal, "of": of})
     for reader, (equal, of) in reader_agreement(scripts, replies).items():
-        total[f"odd replies read alike: {reader}"] = Counter({"equal": equal, "of": of})
+        total[f"odd replies parsed equally: {reader}"] = Counter({"equal": equal, "of": of})
     for row, counts in total.items():
         print(f"{row:<55} {counts['equal']:>6} of {counts['of']:>6}")
 

@@ -48,7 +48,7 @@ class Recorder:
     name = "recorder"
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
 
     def describe(self) -> dict[str, Any]:
         """Return its name."""
@@ -64,12 +64,12 @@ class Recorder:
             prompt: Prompt | None = first
             while prompt is not None:
                 text = prompt.messages[0].content
-                self.asked.append(text)
+                self.prompts.append(text)
                 reply = Reply(Outcome.ANSWERED, _verdict(text))
                 journal.record(index, reply)
                 prompt = journal.following(index) if isinstance(journal, Chain) else None
             replies.append(reply)
-        self.asked = list(dict.fromkeys(self.asked))
+        self.prompts = list(dict.fromkeys(self.prompts))
         return replies
 
 
@@ -109,7 +109,7 @@ def prompts_of(responses: Sequence[Response]) -> list[str]:
     """Return the prompts to a judge about some answers, in the order sent, equal prompts once."""
     recorder = Recorder()
     judge(responses, suite_named("mtrag").rubrics(), [recorder])
-    return recorder.asked
+    return recorder.prompts
 
 
 @dataclass(frozen=True, slots=True)

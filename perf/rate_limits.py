@@ -187,17 +187,19 @@ def measure(kind: str, style: str, n_processes: int, client: str, options: argpa
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minute", type=float, default=12.0, help="seconds that mean a minute")
+    parser.add_argument("--minute", type=float, default=12.0, help="length of a minute in seconds")
     parser.add_argument("--prompts", type=int, default=1000)
     parser.add_argument("--limit", type=int, default=500)
-    parser.add_argument("--latency", type=float, default=1.0, help="of a reply, in seconds of a full minute")
-    parser.add_argument("--tokens", action="store_true", help="limit tokens, whatever the headers say")
+    parser.add_argument("--latency", type=float, default=1.0, help="time of a reply, in seconds of a full minute")
+    parser.add_argument("--tokens", action="store_true", help="limit tokens, with any headers")
     parser.add_argument("--style", action="append", choices=list(STYLES))
     parser.add_argument("--kind", action="append", choices=list(_KINDS))
     parser.add_argument("--processes", type=int, action="append")
     parser.add_argument("--client", action="append", choices=["ours", "sdk", "tenacity"])
     options = parser.parse_args()
-    print("| client | limit | says | processes | answered | ideal, s | took, s | x ideal | requests x prompts |")
+    print(
+        "| client | limit | reported in | processes | answered | ideal, s | actual, s | x ideal | requests per prompt |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
     for kind in options.kind or _KINDS:
         for n_processes in options.processes or (1, 2):

@@ -51,10 +51,10 @@ def enlarge(samples: dict[str, list[dict[str, Any]]], n_tasks: int) -> None:
     for task, rows in samples.items():
         for row in rows:
             of_setting[row["doc"]["setting"]].append((task, row))
-    for given in of_setting.values():
-        for number in range(n_tasks - len(given)):
-            task, row = given[number % len(given)]
-            copy = number // len(given) + 1
+    for samples_of_setting in of_setting.values():
+        for number in range(n_tasks - len(samples_of_setting)):
+            task, row = samples_of_setting[number % len(samples_of_setting)]
+            copy = number // len(samples_of_setting) + 1
             doc = row["doc"]
             renamed = {key: f"{copy}_{doc[key]}" for key in ("conversation_id", "task_id")}
             samples[task].append({**row, "doc": {**doc, **renamed}})

@@ -204,7 +204,7 @@ def report(size: int, results: dict[str, dict[str, float]], n_queries: int) -> N
     for system, row in results.items():
         search = row["search"] * n_queries / row["n_queries"]
         totals[system] = row["build"] + search
-        sampled = f"  ({row['n_queries']:.0f} questions, in proportion)" if row["n_queries"] < n_queries else ""
+        sampled = f"  ({row['n_queries']:.0f} questions, scaled)" if row["n_queries"] < n_queries else ""
         print(
             f"{system:<11}{row['build']:>9.2f}{row['load']:>8.2f}{search:>10.2f}{n_queries / search:>11.1f}"
             f"{totals[system]:>9.2f}{row['peak_mib']:>10.0f}{sampled}"

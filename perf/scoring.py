@@ -165,8 +165,10 @@ def main() -> None:
     """Run both comparisons and print one line each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="an MTRAG checkout; without it the texts are generated")
-    parser.add_argument("--tasks", type=int, default=20, help="tasks for BERTScore (ROUGE-L always takes all)")
-    parser.add_argument("--repeats", type=int, default=3, help="turns of BERTScore (ROUGE-L takes three times as many)")
+    parser.add_argument("--tasks", type=int, default=20, help="tasks for BERTScore; ROUGE-L uses all")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="repetitions of BERTScore; ROUGE-L has three times as many"
+    )
     options = parser.parse_args()
     tasks = read_items(options.data) if options.data else generate_items(159)
     items = [item for task in tasks for item in task]

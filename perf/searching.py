@@ -168,7 +168,7 @@ class Bench:
             "--output_path", str(self.folder / output),
         ]  # fmt: skip
 
-    def whole(self, output: str, *, in_waves: bool = False) -> None:
+    def run_to_end(self, output: str, *, in_waves: bool = False) -> None:
         """Run an evaluation to its end."""
         _, status = os.waitpid(self.begin(output, in_waves=in_waves), 0)
         if status:
@@ -209,14 +209,14 @@ class Bench:
 def measure(bench: Bench) -> None:
     """Print the time compared with the ideal."""
     options = bench.options
-    bench.whole("warm")  # warm-up: the index and every query
+    bench.run_to_end("warm")  # warm-up: the index and every query
     bench.spans()
-    print("| steps | requests | ideal, s | took, s | ratio | in whole steps |\n|---|---|---|---|---|---|")
+    print("| schedule | requests | ideal, s | actual, s | ratio | ratio in complete steps |\n|---|---|---|---|---|---|")
     longest = max(n_steps(question, options) for question in questions(bench)) * options.delay
     for name, in_waves in (("as they come", False), ("in waves", True)):
         times = []
         for run in range(options.runs):
-            bench.whole(f"{name} {run}", in_waves=in_waves)
+            bench.run_to_end(f"{name} {run}", in_waves=in_waves)
             spans = [span for spans in bench.spans().values() for span in spans]
             times.append(max(end for _, end in spans) - min(begin for begin, _ in spans))
         n, took = len(spans), statistics.median(times)
@@ -235,7 +235,7 @@ def questions(bench: Bench) -> list[str]:
 def kill(bench: Bench) -> None:
     """Print the outcome of an evaluation that is killed repeatedly."""
     options = bench.options
-    bench.whole("whole")
+    bench.run_to_end("whole")
     n_requests = len(bench.spans())
     moments = sorted(random.Random(7).sample(range(1, n_requests), options.kills))
     killed: list[tuple[float, set[str]]] = []
@@ -257,7 +257,7 @@ def kill(bench: Bench) -> None:
     ]
     n_again = sum(map(len, spans.values())) - len(spans)
     print(f"{options.kills} kills, {n_requests} requests of an unkilled evaluation")
-    print(f"different requests: {len(spans)}; asked again: {n_again}; of these with a saved answer: {len(lost)}")
+    print(f"different requests: {len(spans)}; sent again: {n_again}; of these with a saved answer: {len(lost)}")
     print(f"answers saved at the kills: {', '.join(str(len(saved)) for _, saved in killed[:-1])}")
     print(f"logged samples are the same: {bench.logged('killed') == bench.logged('whole')}")
 
@@ -267,11 +267,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conversations", type=int, default=200)
     parser.add_argument("--slots", type=int, default=64)
-    parser.add_argument("--delay", type=float, default=0.2, help="seconds that a step takes")
-    parser.add_argument("--steps", type=int, default=4, help="replies of a conversation, the answer included")
-    parser.add_argument("--uneven", action="store_true", help="as many on average, from one to nearly twice as many")
+    parser.add_argument("--delay", type=float, default=0.2, help="seconds per step")
+    parser.add_argument("--steps", type=int, default=4, help="replies of a conversation, including the answer")
+    parser.add_argument(
+        "--uneven", action="store_true", help="vary the replies: --steps on average, from 1 to nearly twice as many"
+    )
     parser.add_argument("--protocol", choices=("text", "tool_calls"), default="text")
-    parser.add_argument("--runs", type=int, default=3, help="of each; the median counts")
+    parser.add_argument("--runs", type=int, default=3, help="repetitions of each row, which prints their median")
     parser.add_argument("--kills", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

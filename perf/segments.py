@@ -146,7 +146,7 @@ def main() -> None:
         n_bytes = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{max(sizes):,} segments, {n_bytes / 1e6:,.0f} MB of shards, load {os.getloadavg()[0]:.1f}", flush=True)
         print(
-            "  segments  seconds  s/100,000  CPU s/100,000  checksum  look up   again  peak MB  of it imports",
+            "  segments  seconds  s/100,000  CPU s/100,000  checksum  look up  repeat  peak MB  imports MB",
             flush=True,
         )
         for size in sizes:

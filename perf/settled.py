@@ -38,7 +38,7 @@ def n_prompts(responses: Sequence[Response], names: Sequence[str]) -> int:
     recorder = Recorder()
     rubrics = [rubric for rubric in suite_named("mtrag").rubrics() if rubric.name in names]
     judge(responses, rubrics, [recorder])
-    return len(recorder.asked)
+    return len(recorder.prompts)
 
 
 def settled(response: Response, label: IdkLabel) -> bool:

@@ -74,7 +74,7 @@ def measure_propositions(data: Path) -> None:
     judged = silver([spans for _, _, spans in questions], propositions)
     kept = [(f"q{number}", *questions[number]) for number in sorted(judged)]
     qrels = [Qrel(f"q{number}", name, 1) for number, names in sorted(judged.items()) for name in sorted(names)]
-    print(f"{len(propositions):,} propositions; {len(questions)} questions with their documents at hand, "
+    print(f"{len(propositions):,} propositions; {len(questions)} questions with available documents, "
           f"{len(kept)} of them with a silver judgement ({len(qrels)} in all)\n")  # fmt: skip
     forms = {
         "context": {name: f"{before}\n{question}" for name, before, question, _ in kept},
@@ -200,10 +200,10 @@ def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: i
     print_gains(gains)
 
 
-def print_gains(found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+def print_gains(gains_by_model: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Print means over seeds before and after training, and the mean gain with its interval."""
     rows = []
-    for name, pairs in found.items():
+    for name, pairs in gains_by_model.items():
         gains = [after - before for before, after in pairs]
         rows.append([name, *_means(pairs), f"{statistics.fmean(gains):+.3f} [{_interval(gains)}]"])
     print("\n".join(markdown_table(["", "untrained", "trained", "gain [95 % over seeds]"], rows)))

@@ -135,14 +135,14 @@ def learn(answers: Sequence[Row]) -> dict[str, Tensor]:
 
 def _loss(learner: Learner, answers: Sequence[Row]) -> Tensor:
     sentences, verdicts = learner(answers)
-    told = [bool(answer.labels) for answer in answers for _ in answer.sentences]
+    is_labelled = [bool(answer.labels) for answer in answers for _ in answer.sentences]
     labels = [[float("g" in label), float("a" in label)] for answer in answers for label in answer.labels or ()]
     right = [[verdict.value for verdict in refusals.VERDICTS].index(answer.label) for answer in answers]
     of_verdicts = nn.functional.cross_entropy(verdicts, torch.tensor(right, device=verdicts.device))
     if not labels:
         return VERDICT_SHARE * of_verdicts
     gaps = torch.tensor(labels).to(sentences)
-    of_sentences = nn.functional.binary_cross_entropy_with_logits(sentences[torch.tensor(told)], gaps)
+    of_sentences = nn.functional.binary_cross_entropy_with_logits(sentences[torch.tensor(is_labelled)], gaps)
     return of_sentences + VERDICT_SHARE * of_verdicts
 
 
@@ -155,8 +155,8 @@ def _batches(answers: Sequence[Row], chance: random.Random) -> list[list[int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Tunes the encoder that reads refusals.")
-    parser.add_argument("--write", action="store_true", help="learn and write the weights of the package")
+    parser = argparse.ArgumentParser(description="Fine-tunes the encoder of refusals.")
+    parser.add_argument("--write", action="store_true", help="train and write the weights of the package")
     if parser.parse_args().write:
         answers = [row for name in ("answers", "registers", "short") for row in read_file(LABELLED / f"{name}.jsonl")]
         save_file(learn(answers), WEIGHTS)

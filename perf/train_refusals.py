@@ -341,10 +341,10 @@ def measures(pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Learns and measures the detector of refusals.")
+    parser = argparse.ArgumentParser(description="Trains and measures the refusal detector.")
     parser.add_argument("--data", type=Path, required=True, help="checkout of IBM/mt-rag-benchmark")
     parser.add_argument("--systems", type=Path, required=True, help="folder of labelled answers of real systems")
-    parser.add_argument("--write", action="store_true", help="learn from all and write the weights of the package")
+    parser.add_argument("--write", action="store_true", help="train on all data and write the weights of the package")
     options = parser.parse_args()
     rows, prose = read_rows(options.data, options.systems), read_prose(options.data)
     if options.write:

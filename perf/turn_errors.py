@@ -139,7 +139,9 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
     """Return Cohen's kappa of two labellings."""
     first, second = (Counter(column) for column in zip(*pairs, strict=True))
     by_chance = sum(first[name] * second[name] for name in first) / len(pairs) ** 2
-    return (sum(one == other for one, other in pairs) / len(pairs) - by_chance) / (1 - by_chance)
+    return (sum(first_label == second_label for first_label, second_label in pairs) / len(pairs) - by_chance) / (
+        1 - by_chance
+    )
 
 
 def of(count: int, n: int) -> str:
@@ -176,7 +178,7 @@ def holding(row: Row) -> list[set[str]]:
 
 def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
     """Print how often each type is right: as the label, or as one of the labels that apply."""
-    print("| kind | answers | either: the label | either: one that holds | all: one that holds | anything wrong |")
+    print("| type | answers | either: the label | either: applies | all: applies | any error |")
     print("|---|---:|---:|---:|---:|---:|")
     for kind in NAMES:
         mine = [row for row in rows if kind_of(row) == kind]
@@ -192,7 +194,7 @@ def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
 def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Counter[tuple[str, str]]) -> None:
     """Print recall on errors named by all labellings, each answer weighted by the size of its group in the draw."""
     drawn = Counter((row["system"], row["predicted"]) for row in rows)
-    print("| kind | all name it | found | found, weighted by the draw |\n|---|---:|---:|---:|")
+    print("| type | named by all | detected | detected, weighted by the draw |\n|---|---:|---:|---:|")
     for kind in NAMES:
         mine = [row for row in rows if set(labels_of(row)) == {kind}]
         if mine:
@@ -247,34 +249,52 @@ def damages(folder: Path, draw: random.Random) -> dict[str, tuple[set[str], Dama
 
     def other(response: Response) -> Task:
         domain, conversation = response.task.domain, response.task.conversation_id
-        candidates = [one for one in tasks.values() if one.domain == domain and one.conversation_id != conversation]
-        return draw.choice([one for one in candidates if one.answerability is Answerability.ANSWERABLE])
+        candidates = [
+            candidate
+            for candidate in tasks.values()
+            if candidate.domain == domain and candidate.conversation_id != conversation
+        ]
+        return draw.choice(
+            [candidate for candidate in candidates if candidate.answerability is Answerability.ANSWERABLE]
+        )
 
     def elsewhere(response: Response) -> Response:
         task = other(response)
         return replace(response, text=task.target, passages=task.references)
 
     return {
-        "cut at 60 % of its characters": ({"cut_off"}, with_text(lambda one: one.text[: len(one.text) * 6 // 10])),
-        "empty": ({"broken"}, with_text(lambda one: "")),
+        "cut at 60 % of its characters": (
+            {"cut_off"},
+            with_text(lambda answer: answer.text[: len(answer.text) * 6 // 10]),
+        ),
+        "empty": ({"broken"}, with_text(lambda answer: "")),
         "an error's text": (
             {"broken"},
-            with_text(lambda one: "Error code: 429 - {'error': {'message': 'Rate limit'}}"),
+            with_text(lambda answer: "Error code: 429 - {'error': {'message': 'Rate limit'}}"),
         ),
-        "in JSON": ({"broken"}, with_text(lambda one: json.dumps({"answer": one.text}))),
-        "behind its question": ({"broken"}, with_text(lambda one: f"User: {one.task.question}\nAssistant: {one.text}")),
+        "in JSON": ({"broken"}, with_text(lambda answer: json.dumps({"answer": answer.text}))),
+        "after its question": (
+            {"broken"},
+            with_text(lambda answer: f"User: {answer.task.question}\nAssistant: {answer.text}"),
+        ),
         "the last answer again": ({"repeated"}, with_text(earlier)),
-        "the last answer less its first sentence": ({"repeated"}, with_text(lambda one: shortened(earlier(one)))),
+        "the last answer without its first sentence": (
+            {"repeated"},
+            with_text(lambda answer: shortened(earlier(answer))),
+        ),
         "the last answer in other words": (
             {"repeated"},
-            with_text(lambda one: own_words.get((one.task.conversation_id, one.task.turn - 1))),
+            with_text(lambda answer: own_words.get((answer.task.conversation_id, answer.task.turn - 1))),
         ),
-        "a person's refusal": ({"refused_known"}, with_text(lambda one: draw.choice(refusals))),
-        "a person's question back": ({"asked_back"}, with_text(lambda one: draw.choice(questions))),
+        "a person's refusal": ({"refused_known"}, with_text(lambda answer: draw.choice(refusals))),
+        "a person's question back": ({"asked_back"}, with_text(lambda answer: draw.choice(questions))),
         "another number": ({"invented"}, with_text(other_number)),
-        "another question's answer": ({"invented"}, with_text(lambda one: other(one).target)),
+        "another question's answer": ({"invented"}, with_text(lambda answer: other(answer).target)),
         "another question's answer and passages": ({"missed"}, elsewhere),
-        "another question's passages": ({NONE}, lambda one: replace(one, passages=other(one).references)),
+        "another question's passages": (
+            {NONE},
+            lambda answer: replace(answer, passages=other(answer).references),
+        ),
     }
 
 
@@ -303,8 +323,11 @@ def print_damage(folder: Path) -> None:
     tasks = tasks_of("mtrag", folder)
     rated = [row for row in load_human_evaluation(folder / "mt-rag-benchmark") if is_good(row)]
     good = [Response(task := tasks[row.response.task.task_id], task.references, row.response.text) for row in rated]
-    print(f"\n{len(good)} answers that people rated {GOOD} and more in each property, one in {EACH} damaged\n")
-    print("| damage | kind | seen in damaged | other kinds seen | seen in the others |\n|---|---|---:|---|---:|")
+    print(f"\n{len(good)} answers that people rated {GOOD} or more in each property; one in {EACH} is damaged\n")
+    print(
+        "| damage | type | detected in damaged | other types detected | detected in undamaged |\n"
+        "|---|---|---:|---|---:|"
+    )
     for name, (right, damage) in damages(folder, draw).items():
         damaged_by_index = {index: damaged for index in range(0, len(good), EACH) if (damaged := damage(good[index]))}
         print_seen(
@@ -321,8 +344,8 @@ def print_languages() -> None:
             # a copy, because files are derived next to a benchmark's own
             twin = open_benchmark("custom", Path(shutil.copytree(TWINS / code, Path(folder) / code))).tasks
             for name, tasks, answered in (
-                (f"{code} answers, English asked", english, twin),
-                (f"English answers, {code} asked", twin, english),
+                (f"{code} answers to English questions", english, twin),
+                (f"English answers to {code} questions", twin, english),
             ):
                 indices = set(range(0, len(tasks), EACH))
                 texts = [(answered if index in indices else tasks)[index].target for index in range(len(tasks))]
@@ -396,9 +419,7 @@ def main() -> None:
     """Print a row per damage, then for each round of labels their agreement and the precision of each type."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--second", type=Path, help="lines of id, label and perhaps also: the second labelling, to be kept"
-    )
+    parser.add_argument("--second", type=Path, help="second labelling to add: lines with id, label and optionally also")
     parser.add_argument("--speed", action="store_true")
     arguments = parser.parse_args()
     if arguments.speed:
@@ -415,12 +436,12 @@ def main() -> None:
         mine = [row for row in rows if row["round"] == number]
         print(f"\nRound {number}: {agreement(mine)}")
         if number > 1:
-            print("\nThe kinds that these answers were drawn by, unseen:\n")
+            print("\nBy the types at the time of the draw:\n")
             print_precision(mine, lambda row: row["predicted"])
-            print("\nThe kinds as they are now:\n")
+            print("\nBy the current types:\n")
         print_precision(mine, now)
         if number == _DRAWN_FROM_POOL:
-            print("\nWhat is found of what both labellings name, now:\n")
+            print("\nCurrent recall of errors named by both labellings:\n")
             print_recall(mine, now, POOL)
 
 
