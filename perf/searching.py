@@ -1,10 +1,9 @@
 """Agentic tasks against a loopback server with a fixed time per step, optionally with kills.
 
 Without `--kills`: time for 200 conversations compared with the ideal, for the actual scheduling and for one wave per
-step.
-The ideal is the larger of the time for all requests in the given slots and the time for the longest conversation; in
-complete steps it is the time if no step can be divided (800 in 64 slots: 13 steps and not 12.5). The clock runs at the
-server, from the first request to the last reply; the median of several repetitions is printed.
+step. The ideal is the larger of the time for all requests in the given slots and the time for the longest conversation;
+in complete steps it is the time if no step can be divided (800 in 64 slots: 13 steps and not 12.5). The clock runs at
+the server, from the first request to the last reply; the median of several repetitions is printed.
 
 With `--kills`: an evaluation is killed at random moments and restarted, and must log the same as without kills.
 Requests in flight at a kill are sent again; saved replies must not be requested again.

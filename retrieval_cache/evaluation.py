@@ -203,8 +203,8 @@ def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
 
 # Tables of evaluated runs, in the form of the MTRAG paper's Tables 3, 4 and 15; on MTRAG next to the paper's scores.
 # The paper searched complete corpora. If a corpus is smaller or of unknown size, a note above the tables states that
-# scores are not comparable. For the sample and for other queries, the paper's scores are left out. No official script
-# publishes scores that could be recomputed, so parity is not claimed.
+# scores are not comparable. For the sample and for other queries, the paper's scores are left out. The official scripts
+# come with no run and its scores that could be recomputed, so parity is not claimed.
 
 _N_LATER = 675
 _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
@@ -479,7 +479,7 @@ def notes_of(run: JudgedRun, metrics: Iterable[RetrievalMetric]) -> Iterator[str
     depth = run.ranking.depth
     deeper = [metric.name for metric in metrics if (metric.k or _cutoff(metric)) > depth]
     if deeper and depth:
-        yield f" ranks at most {depth} passages a query: {', '.join(deeper)} count no more"
+        yield f" ranks at most {depth} passages per query, below the cut-off of {', '.join(deeper)}"
 
 
 def _cutoff(metric: RetrievalMetric) -> int:
@@ -498,7 +498,7 @@ def _coverage_notes(scores: RunScores, domain_of: Mapping[str, str]) -> Iterator
         chosen = " ".join(f"--domain {domain}" for domain in present)
         yield f" has no query of {', '.join(missing)} ({n} judged queries, counted 0); the others alone: {chosen}"
     if omitted:
-        yield f" leaves {len(omitted)} of {len(judged)} judged queries out (counted 0): {_shortened(omitted)}"
+        yield f" omits {len(omitted)} of {len(judged)} judged queries (counted 0): {_shortened(omitted)}"
     if empty:
         yield f" has no passage for {len(empty)} of {len(judged)} judged queries (counted 0): {_shortened(empty)}"
     if scores.without_relevant:

@@ -181,7 +181,8 @@ def select_queries(tasks: Sequence[Task], form: str) -> Queries:
     select = selecting_form(form)
     if _ALIASES.get(form, form) == _REWRITE:
         raise ConfigurationError(
-            f"query form {form!r}: a benchmark's own rewrites are of its own history; take {LLM_REWRITE!r} with a model"
+            f"query form {form!r}: published rewrites belong to the benchmark's own history. Next step: "
+            f"{LLM_REWRITE!r} with a model"
         )
     if select is None:
         known_forms = [*FORMS, _LAST_K_NAME, _REWRITE, LLM_REWRITE, DECOMPOSE, *_ALIASES]

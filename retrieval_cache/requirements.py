@@ -119,7 +119,7 @@ def _corpora(workspace: Workspace, replaced: Mapping[str, str]) -> list[str]:
     files = {domain: side.corpus_file(benchmark.root, domain) for domain in domains if domain not in replaced}
     if missing := [str(file) for file in files.values() if not file.exists()]:
         problems.append(
-            f"corpora of {benchmark.name}: not there: {', '.join(missing)}. Next step: `ragtasks data fetch "
+            f"corpora of {benchmark.name}: missing: {', '.join(missing)}. Next step: `ragtasks data fetch "
             f"{benchmark.name} --group corpora`, or name another corpus for the domain"
         )
     if problems:

@@ -71,9 +71,7 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
     text = line.strip()
     _refuse_keys(text)
     if text.count("(") > _MOST_NESTED:
-        raise refused(
-            f"{text[:60]}...", f"at most {_MOST_NESTED} retrievers inside of each other", str(text.count("("))
-        )
+        raise refused(f"{text[:60]}...", f"at most {_MOST_NESTED} nested retrievers", str(text.count("(")))
     composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
     if composed:
         return (_hybrid if composed[1] == "hybrid" else _rerank)(composed[2], line, servers)

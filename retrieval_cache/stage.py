@@ -190,7 +190,7 @@ class _RunBuild:
         """Write the passages of each setting and task (MTRAG paper, section 6.1); return path -> sha256.
 
         `full_rag`: the first passages of the ranking. `reference_rag`: the reference passages, then the best other
-        passages of the ranking. A task whose query found nothing has no retrieved passages.
+        passages of the ranking. A task with an empty ranking has no retrieved passages.
         """
         run: dict[str, Any] = {}
         for domain in self.domains:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two stand-in judges on this machine compare the shipped baselines on the sample; the second time nothing is asked.
+# Two stand-in judges on this machine compare the shipped baselines on the sample. The second time no request is sent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${1:?folder with python and ragtasks}

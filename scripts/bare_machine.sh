@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The README's two commands as on a machine that has never seen this project: a fresh clone of the last commit, an empty
-# home, empty caches, a new environment, and none of the caller's variables but those that reach a package registry.
+# Run the two commands of README as on a new machine: a fresh clone of the last commit, an empty home, empty caches, a
+# new environment, and only those variables of the caller that a package registry requires.
 # usage: bare_machine.sh [run] [test]     default: both
 set -euo pipefail
 cd "$(dirname "$0")/.."

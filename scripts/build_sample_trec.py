@@ -147,14 +147,16 @@ def files_of_narratives(
     return {
         "sample.json": sample_facts({"narratives": len(narratives)}),
         **files_of_segments(segments),
-        "topics/topics.rag25.test.jsonl": json_lines([{"id": one["id"], "title": one["title"]} for one in narratives]),
-        "nuggets/nuggets.rag25.test.jsonl": json_lines([narrative_nuggets(one) for one in judged]),
-        "runs/run.rag25.test.txt": run_lines({one["id"]: one["title"] for one in narratives}, segments, bm25),
+        "topics/topics.rag25.test.jsonl": json_lines(
+            [{"id": entry["id"], "title": entry["title"]} for entry in narratives]
+        ),
+        "nuggets/nuggets.rag25.test.jsonl": json_lines([narrative_nuggets(entry) for entry in judged]),
+        "runs/run.rag25.test.txt": run_lines({entry["id"]: entry["title"] for entry in narratives}, segments, bm25),
         "qrels/qrels.rag25.test.txt": "".join(
-            f"{one['id']} 0 {segment_id} {grade(one['nuggets'], documents, segment)}\n"
-            for one in judged
-            for documents in ({nugget["document"] for nugget in one["nuggets"]},)
-            for segment_id, segment in pooled(one["title"], documents, segments, bm25)
+            f"{entry['id']} 0 {segment_id} {grade(entry['nuggets'], documents, segment)}\n"
+            for entry in judged
+            for documents in ({nugget["document"] for nugget in entry["nuggets"]},)
+            for segment_id, segment in pooled(entry["title"], documents, segments, bm25)
         ).encode(),
     }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it alone in a fresh environment, links it, and runs the stock harness on the sample.
-# PYTHON is of an environment with the dev extra, whose build and pip serve here; by default that of `make`.
+# Build the wheel, install only the wheel in a fresh environment, link it, and run the stock harness on the sample.
+# PYTHON: interpreter of an environment with the extra `dev`, whose build and pip are used; default: that of `make`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-.venv/bin/python}
@@ -11,13 +11,13 @@ trap 'rm -rf "$folder"' EXIT
 "$PYTHON" -m venv --without-pip "$folder/venv"
 "$PYTHON" -m pip --python "$folder/venv/bin/python" install --quiet --no-compile "$folder"/dist/ragtasks-*.whl
 
-# The install line of an error adds an extra to the installed wheel, although no index has the package.
+# The install line of an error message adds an extra to the installed wheel, although no index contains the package.
 error=$("$folder/venv/bin/ragtasks" arena serve "$folder" --database "$folder/arena.sqlite" 2>&1 || true)
 extra=$(grep -o "ragtasks\[[a-z,]*\]" <<< "$error") || { echo "no install line: $error" >&2; exit 1; }
 "$PYTHON" -m pip --python "$folder/venv/bin/python" install --quiet --no-compile "$extra"
 "$folder/venv/bin/python" -c "import uvicorn"
 
-# Away from the checkout, so that nothing but the wheel can be imported.
+# Outside of the checkout, so that only the wheel can be imported.
 cd "$folder"
 "$folder/venv/bin/ragtasks" tasks link
 "$folder/venv/bin/lm_eval" ls tasks > tasks.txt
@@ -29,6 +29,6 @@ done
 for domain in clapnq fiqa govt cloud; do
   grep -q "mtrag_full_rag_$domain" table.txt || { echo "no scores for $domain" >&2; exit 1; }
 done
-grep -q '|sample|' table.txt || { echo "the table does not say that the scores are the sample's" >&2; exit 1; }
+grep -q '|sample|' table.txt || { echo "the table does not label the scores as those of the sample" >&2; exit 1; }
 "$folder/venv/bin/ragtasks" tasks link --remove
 echo "the wheel works with the stock lm_eval"

@@ -21,10 +21,10 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "constraints.txt"
 HEAD = """\
-# The versions that the tests last passed with, on Python {python}: of what pyproject.toml asks for by name, not of what
-# these ask for in turn. Made by `python scripts/constraints.py` in the environment of `make test`. Used by
+# Versions with which the tests last passed on Python {python}, for the requirements named in pyproject.toml only.
+# Written by `python scripts/constraints.py` in the environment of `make test`. To install these versions:
 #     pip install --constraint constraints.txt --editable '.[dev]'
-# or, for every pip that a command starts, by PIP_CONSTRAINT=constraints.txt make test
+# To use them in every pip that a command starts: PIP_CONSTRAINT=constraints.txt make test
 """
 
 

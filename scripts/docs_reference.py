@@ -66,7 +66,7 @@ _REFERENCE = (
     ("[Options of an evaluation](options.md)", "keys of `--metadata`, `evaluation.yaml` and endpoints"),
     ("[Declared metrics](metrics.md)", "names, ranges and directions, by benchmark"),
     ("[Metrics](../metrics.md)", "formulas, sources, limits"),
-    ("[Benchmarks](../benchmarks.md)", "harness tasks, settings, main scores, what is official"),
+    ("[Benchmarks](../benchmarks.md)", "harness tasks, settings, main scores, official parts"),
     ("[Endpoints](../endpoints.md)", "keys, limits and prices of servers"),
     ("[Cached replies and embeddings](../cache.md)", "location and pruning"),
     ("[Intervals and tests](../statistics.md)", "intervals, p values, the gate, drift of judges"),
@@ -100,9 +100,9 @@ def commands() -> Iterator[str]:
     """Yield the page of commands in the order of `ragtasks --help`."""
     root: Any = typer.main.get_command(app)
     yield "# Commands"
-    for section, found in itertools.groupby(_in_order(root), lambda item: item[1].rich_help_panel):
+    for section, members in itertools.groupby(_in_order(root), lambda entry: entry[1].rich_help_panel):
         yield f"\n## {section}"
-        for name, command in found:
+        for name, command in members:
             yield from _command(command, f"ragtasks {name}")
 
 
@@ -116,7 +116,7 @@ def _command(command: Any, words: str) -> Iterator[str]:
     yield (command.help or "").split("\f")[0].strip()
     if example := str(command.epilog or "").removeprefix("Example: "):
         yield f"\n```\n{example}\n```"
-    rows = [_option(item) for item in command.params if item.name != "help"]
+    rows = [_option(parameter) for parameter in command.params if parameter.name != "help"]
     if rows:
         yield ""
         yield from _table(("option", "meaning"), rows)
@@ -125,10 +125,12 @@ def _command(command: Any, words: str) -> Iterator[str]:
             yield from _command(inner, f"{words} {name}")
 
 
-def _option(item: Any) -> tuple[str, str]:
-    is_argument = item.param_type_name == "argument"
-    name = str(item.name).upper() if is_argument else ", ".join(item.opts)
-    return f"`{name}`", _meaning(str(getattr(item, "help", "") or ""), item.default, is_required=item.required)
+def _option(parameter: Any) -> tuple[str, str]:
+    is_argument = parameter.param_type_name == "argument"
+    name = str(parameter.name).upper() if is_argument else ", ".join(parameter.opts)
+    return f"`{name}`", _meaning(
+        str(getattr(parameter, "help", "") or ""), parameter.default, is_required=parameter.required
+    )
 
 
 def _meaning(text: str, default: object, *, is_required: bool) -> str:

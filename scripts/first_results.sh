@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# From nothing to a first result, each way in of README: seconds to install and to the result, megabytes, and how busy the
-# machine was. Each install is a fresh virtual environment without a package cache; ways of one install share it. Prints
-# a Markdown table. All is offline behind the package registry: the sample, and a scripted server in place of a model.
-# usage: first_results.sh [FOLDER]     FOLDER: where everything is written; default: a temporary one
+# Measure the ways in of README from an empty environment to a first result: seconds to install and to the result,
+# megabytes, and load of the machine. Each install is a fresh virtual environment without a package cache; ways with the
+# same extras share an install. Prints a Markdown table. After the install everything is offline: the sample, and a
+# scripted server instead of a model.
+# usage: first_results.sh [FOLDER]     FOLDER: folder for all files; default: a temporary folder
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-$(mktemp -d)}

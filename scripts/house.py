@@ -1,4 +1,4 @@
-"""Count the lines, names, imports, commands and functions of the whole code and of its core.
+"""Count the lines, names, imports, commands and functions of the complete code and of its core.
 
     python scripts/house.py                  # the counts of this checkout, as a Markdown table
     python scripts/house.py --walk           # also the functions that one evaluation of the sample calls
@@ -162,7 +162,7 @@ def arrows(house: House) -> list[str]:
     return sorted(f"{source} -> {target}" for source, target in pairs if source not in {target, "ragtasks"})
 
 
-def only_their_face(house: House) -> list[str]:
+def imported_only_by_init(house: House) -> list[str]:
     """Return the modules that only the `__init__.py` of their own folder imports."""
     readers: dict[str, set[str]] = {name: set() for name in house.modules}
     for name, path in house.modules.items():
@@ -281,7 +281,7 @@ LISTS: dict[str, tuple[str, Callable[[House], list[str]]]] = {
     "modules": ("modules", lambda house: with_sizes(house, list(house.modules.values()))),
     "rooms": ("rooms", rooms),
     "arrows": ("arrows between rooms", arrows),
-    "faces": ("modules that only their own `__init__.py` imports", only_their_face),
+    "faces": ("modules that only their own `__init__.py` imports", imported_only_by_init),
     "classes": ("class names that several modules define", shared_class_names),
     "private": ("private functions called once", called_once),
     "commands": ("leaf commands", commands),
@@ -325,7 +325,7 @@ def main() -> None:
     if options.list:
         print("\n".join(LISTS[options.list][1](core if options.core else complete)))
         return
-    print("| count | whole | core |\n| --- | ---: | ---: |")
+    print("| count | all | core |\n| --- | ---: | ---: |")
     for (row, of_whole), (_, of_core) in zip(
         counts(complete, walk=options.walk), counts(core, walk=options.walk), strict=True
     ):

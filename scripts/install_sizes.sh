@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What each way of installing takes: seconds, and megabytes of site-packages, each in a fresh virtual environment without
-# a package cache. Prints a Markdown table. On Linux a plain torch has CUDA unless the index in use has a CPU build; the
-# last column says which torch it was.
-# usage: install_sizes.sh [EXTRAS...]     such as `api` or `api,semantic-light`; default: those of README
+# Measure seconds and megabytes of site-packages for each set of extras, in a fresh virtual environment without a package
+# cache. Prints a Markdown table. On Linux a plain torch has CUDA unless the index provides a CPU build; the last column
+# is the installed version of torch.
+# usage: install_sizes.sh [EXTRAS...]     such as `api` or `api,semantic-light`; default: the extras of README
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}

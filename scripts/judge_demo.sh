@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three stand-in judges on this machine score the sample twice; the second time nothing is asked.
+# Three stand-in judges on this machine score the sample twice. The second time no request is sent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${1:?folder with python and ragtasks}

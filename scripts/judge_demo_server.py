@@ -55,7 +55,7 @@ class Judge(BaseHTTPRequestHandler):
         self.wfile.write(payload)
 
     def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
+        """Disable logging."""
 
 
 def sections(prompt: str) -> tuple[str, dict[str, str]]:

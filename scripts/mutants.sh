@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Changes the code of one folder or module a thousand times in small ways, and lists the changes that no test notices.
-# mutmut works in a copy under build/; survivors are printed with their changes, and counts at the end.
-# SAMPLE=60 tries only so many changes, drawn by chance; SEED=2 draws others.
+# Make a thousand small changes to the code of a folder or module, and list the changes that no test detects.
+# mutmut works in a copy under build/. Undetected changes are printed, then the counts.
+# SAMPLE=60 tests 60 random changes; SEED=2 draws another sample.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$(realpath "${1:?folder with python}")
@@ -10,7 +10,7 @@ folder=${folder%/}
 [ -e "$folder" ] || { echo "no folder or module $folder: name one, such as FOLDER=ragtasks/arena/ratings.py" >&2; exit 2; }
 changed=$folder
 [ -f "$folder" ] || changed=$folder/*
-# The tests of a room lie in its own folder, or else in that of the room around it.
+# The tests of a room are in the folder of the same name, or in that of the enclosing room.
 tests=${3:-}
 if [ -z "$tests" ]; then
   tests=tests/${folder#*/}
@@ -42,12 +42,13 @@ pytest_add_cli_args=
 pytest_add_cli_args_test_selection=
 $(printf '  %s\n' $tests)
 CONFIG
-# A changed loop may take memory for ever: in kilobytes, for each process, at 6 GiB it fails and counts as killed.
+# A changed loop may allocate memory without end. Each process is limited to 6 GiB (in kilobytes); beyond that the
+# mutant counts as killed.
 ulimit -v "${MUTANT_KILOBYTES:-6291456}"
 mutate() { OMP_NUM_THREADS=1 nice -n 15 "$bin/python" -m mutmut run --max-children "${CHILDREN:-1}" "$@" > run.log 2>&1; }
 names=()
 if [ -n "${SAMPLE:-}" ]; then
-  # A name that matches nothing: mutmut makes the mutants, times the tests and ends before the first of them.
+  # With a name that matches no mutant, mutmut creates the mutants, times the tests and stops before testing any mutant.
   mutate nothing || true
   readarray -t names < <("$bin/python" - "$SAMPLE" "${SEED:-1}" <<'DRAW'
 import json, pathlib, random, sys
@@ -58,7 +59,7 @@ print(*random.Random(sys.argv[2]).sample(every, min(int(sys.argv[1]), len(every)
 DRAW
   )
 fi
-# It draws a line for every mutant; the log has them where something goes wrong.
+# mutmut prints a line for every mutant; the log keeps them in case of an error.
 mutate "${names[@]}" || {
   tail -c 3000 run.log >&2
   exit 1
@@ -68,7 +69,7 @@ mutate "${names[@]}" || {
   echo "$name"
   "$bin/python" -m mutmut show "$name" | grep -E '^[-+] ' || true
 done
-# Functions that no test calls at all: one line each.
+# Functions that no test calls, one per line.
 grep -v ': survived$' results.txt | sed 's/__mutmut_[0-9]*//' | sort | uniq -c || true
 "$bin/python" -m mutmut export-cicd-stats > /dev/null
 echo "$folder, by $tests${SAMPLE:+, ${#names[@]} drawn}: $(tr -d '\n' < mutants/mutmut-cicd-stats.json)"

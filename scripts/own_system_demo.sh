@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The five commands of docs/score-your-system.md in a checkout's own environment: from `pip install` to a scored system.
-# usage: own_system_demo.sh [FOLDER]     FOLDER: where everything is written; default: a temporary one
-# With RAGTASKS_DEMO_INSTALLED=1 the first command is left out: what is on the PATH runs.
+# Run the five commands of docs/score-your-system.md in the environment of a checkout, from `pip install` to the scores.
+# usage: own_system_demo.sh [FOLDER]     FOLDER: folder for all files; default: a temporary folder
+# With RAGTASKS_DEMO_INSTALLED=1 the first command is left out, and the commands on the PATH are used.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-$(mktemp -d)}

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Makes the tables of docs/background/results.md again, from real files. No model hub, no judge: retrievers and baselines only.
+# Recreate the tables of docs/background/results.md from real files: retrievers and baselines only, without a model hub
+# and judges.
 # usage: results.sh CHECKOUT PIECES [FOLDER]
 #   CHECKOUT: mt-rag-benchmark with its corpora; PIECES: multidoc2dial/, multihop_rag/, trec_rag/ as published;
-#   FOLDER: where everything is written; default: results/real. An hour on a busy machine, half of it the encoder.
+#   FOLDER: folder for all files; default: results/real. Takes an hour on a busy machine, half of it for the encoder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkout=$1 pieces=$2 out=${3:-results/real}

@@ -32,7 +32,7 @@ class ScriptedServer(Judge):
 
     folder = Path()
     """Folder with the exported tasks, `tasks_*.jsonl`, whose passages the system retrieves."""
-    seen: ClassVar[Counter[str]] = Counter()
+    n_requests: ClassVar[Counter[str]] = Counter()
 
     def do_POST(self) -> None:  # noqa: N802
         """Serve a verdict, an answer of the model, or an answer of the system."""
@@ -44,8 +44,8 @@ class ScriptedServer(Judge):
         reply = written(texts, body["model"])
         if body["model"] == "noisy":
             with Judge.lock:
-                self.seen[texts[-1]] += 1
-                reply = written(texts, f"noisy {self.seen[texts[-1]]}")
+                self.n_requests[texts[-1]] += 1
+                reply = written(texts, f"noisy {self.n_requests[texts[-1]]}")
         usage = {"prompt_tokens": sum(len(text.split()) for text in texts), "completion_tokens": len(reply.split())}
         message = {"role": "assistant", "content": reply, "contexts": texts[:3]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -66,7 +66,7 @@ class ScriptedServer(Judge):
 @contextmanager
 def scripted_server(folder: Path) -> Iterator[str]:
     """Serve within a `with` block; yield the address."""
-    handler = type("Handler", (ScriptedServer,), {"folder": folder, "seen": Counter()})
+    handler = type("Handler", (ScriptedServer,), {"folder": folder, "n_requests": Counter()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

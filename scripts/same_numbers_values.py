@@ -114,8 +114,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, tuple(value) if isinstance(value, list) else value
 
 
-def _name(item: Any) -> str:
-    named = [item.get(key) for key in _NAMES] if isinstance(item, dict) else []
+def _name(row: Any) -> str:
+    named = [row.get(key) for key in _NAMES] if isinstance(row, dict) else []
     return "/".join(str(name) for name in named if isinstance(name, str | int) and len(str(name)) < 80)
 
 
@@ -146,8 +146,8 @@ def _pair(file: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
             n_pairs = j - i if j - i == m - k else 0
             for a, b in zip(old[i : i + n_pairs], new[k : k + n_pairs], strict=True):
                 yield from _pair(file, path, _joined(a), _joined(b))
-            yield from (Difference("only before", file, path, _joined(item)) for item in old[i + n_pairs : j])
-            yield from (Difference("only after", file, path, None, _joined(item)) for item in new[k + n_pairs : m])
+            yield from (Difference("only before", file, path, _joined(value)) for value in old[i + n_pairs : j])
+            yield from (Difference("only after", file, path, None, _joined(value)) for value in new[k + n_pairs : m])
         return
     category = "changed"
     if isinstance(old, str) and isinstance(new, str):
@@ -160,8 +160,8 @@ def _pair(file: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
         yield Difference(category, file, path, old, new)
 
 
-def _joined(item: Any) -> Any:
-    return " ".join(item) if isinstance(item, tuple) else item
+def _joined(value: Any) -> Any:
+    return " ".join(value) if isinstance(value, tuple) else value
 
 
 def summary(changes: Sequence[Difference]) -> Iterator[str]:
@@ -177,9 +177,9 @@ def summary(changes: Sequence[Difference]) -> Iterator[str]:
         n_values = sum(map(len, shapes.values()))
         remark = " (not counted)" * (category in NOT_COUNTED)
         yield f"\n{category}{remark}: {n_values:,} values under {len(shapes)} paths"
-        for shape, items in sorted(shapes.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-            n_files = len({other.file for other in items})
-            yield f"  {shape}: {len(items)} in {n_files} file{'s' * (n_files > 1)}, such as {items[0]}"
+        for shape, group in sorted(shapes.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            n_files = len({other.file for other in group})
+            yield f"  {shape}: {len(group)} in {n_files} file{'s' * (n_files > 1)}, such as {group[0]}"
 
 
 def _short(value: Any) -> str:

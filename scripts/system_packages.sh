@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what tests need and pip does not bring: a headless browser with its driver, Debian's WordNet, and documents
-# of Debian, which small images leave out of every package.
-# Where that cannot be had, it says so in one line and ends well: the tests that need it are then skipped.
+# Install the requirements of tests that pip does not provide: a headless browser with its driver, Debian's WordNet, and
+# documents of Debian packages, which small images omit.
+# If they cannot be installed, print a line and exit with 0; the tests that need them are then skipped.
 set -euo pipefail
 
 packages="chromium chromium-driver wordnet-base doc-debian"
@@ -19,7 +19,7 @@ install_them() {
 }
 
 if is_complete; then
-  echo "system packages: all there"
+  echo "system packages: all installed"
 elif ! command -v apt-get > /dev/null || [ "$(id -u)" -ne 0 ]; then
   echo "system packages: $packages: need apt-get and root; without them their tests are skipped" >&2
 elif install_them; then

@@ -1,4 +1,4 @@
-"""A Haystack pipeline behind the plain protocol: python haystack_rag.py 8010. "yours" marks what you replace."""
+"""A Haystack pipeline behind the plain protocol: python haystack_rag.py 8010. "yours" marks the parts to replace."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A LangChain pipeline behind the plain protocol: python langchain_rag.py 8010. "yours" marks what you replace."""
+"""A LangChain pipeline behind the plain protocol: python langchain_rag.py 8010. "yours" marks the parts to replace."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A LlamaIndex engine behind the plain protocol: python llamaindex_rag.py 8010. "yours" marks what you replace."""
+"""A LlamaIndex engine behind the plain protocol: python llamaindex_rag.py 8010. "yours" marks the parts to replace."""
 
 import sys
 

@@ -16,7 +16,7 @@ from ragtasks.progress import step
 from ragtasks.tables import Format, render
 
 commands = typer.Typer(
-    help="Which of two answers is better: judges, people, ratings.",
+    help="Compare answers in pairs, by judges or people; rate systems.",
     rich_help_panel="Evaluate",
     epilog="Example: ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
     no_args_is_help=True,
@@ -28,7 +28,13 @@ MOVED["arena"] = {"copy": "ragtasks arena ratings arena.sqlite --save votes.json
 
 TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
 """Environment variable with the token for typed names on a server that other machines can reach."""
-HOST = Annotated[str, typer.Option(help=f"Outside this machine, --typed-names needs {TOKEN_VARIABLE}.", hidden=True)]
+HOST = Annotated[
+    str,
+    typer.Option(
+        help=f"Address to listen on. If other machines can reach it, --typed-names requires {TOKEN_VARIABLE}.",
+        hidden=True,
+    ),
+]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")]
 TYPED_NAMES = Annotated[
     bool,
@@ -72,7 +78,9 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     setting: _SETTING = None,
     data: DATA = None,
     *,
-    until_decided: Annotated[bool, typer.Option("--until-decided", help="Stop when decided.", hidden=True)] = False,
+    until_decided: Annotated[
+        bool, typer.Option("--until-decided", help="Stop when the comparison is decided.", hidden=True)
+    ] = False,
     margin: Annotated[
         float | None, typer.Option(help="Smallest relevant difference of win rates; default: 0.1.", hidden=True)
     ] = None,

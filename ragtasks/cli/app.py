@@ -59,7 +59,7 @@ class _TwoScreens:
         super(_TwoScreens, shown).format_help(ctx, formatter)  # type: ignore[misc]
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Return the remaining arguments."""
+        """Return the remaining arguments, after recording whether `--help-all` is among them."""
         ctx.meta[HELP_ALL] = HELP_ALL in args
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
@@ -68,7 +68,7 @@ class Command(_TwoScreens, TyperCommand):
     """A command that refuses former options and names their replacement."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Return the remaining arguments."""
+        """Return the remaining arguments. A former option is an error that names its replacement."""
         _refuse_moved(ctx, args, {name for parameter in self.params for name in parameter.opts})
         try:
             return super().parse_args(ctx, args)
@@ -89,11 +89,9 @@ class _AllCommands(Mapping[str, Any]):
         self._own, self._loaded = tuple(own), dict(own)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(dict.fromkeys([*self._own, *COMMANDS.plugin_names()]))
 
     def __len__(self) -> int:
-        """Return the number of names."""
         return len(list(iter(self)))
 
     def __getitem__(self, name: str) -> Any:
@@ -111,7 +109,7 @@ class _AllCommands(Mapping[str, Any]):
                 self._loaded[name] = _build_command(added, name)
             except Exception as error:  # Typer evaluates types, defaults and annotations of foreign code
                 problem = f"{type(error).__name__}: {error}"
-                raise COMMANDS.refusal(name, "an application that Typer makes a command of", problem) from error
+                raise COMMANDS.refusal(name, "an application that Typer can build", problem) from error
         return self._loaded[name]
 
 
@@ -212,7 +210,7 @@ class _Commands(Group):
         self.commands = cast("Any", _AllCommands(self.commands))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands by section, without added commands that cannot be imported."""
+        """Return the names of all commands by section. Added commands that cannot be imported are left out."""
         sections: dict[str, list[str]] = {section: [] for section in GROUPS}
         order = [name for commands in GROUPS.values() for name in commands]
         for name in sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order)):
@@ -254,7 +252,7 @@ def echo(*lines: object) -> None:
 
 
 def leave_out(reason: str) -> None:
-    """Print to standard error that a file of a folder is skipped, with the reason."""
+    """Print to standard error why a file or an added command is skipped."""
     typer.echo(f"ragtasks: left out: {_printable(reason)}", err=True)
 
 
@@ -308,7 +306,7 @@ def _fail(text: str, status: int) -> NoReturn:
     typer.echo(f"ragtasks: {_printable(text)}", err=True)
     try:
         sys.stdout.flush()
-    except OSError:  # Python would print the rest at exit, with a traceback
+    except OSError:  # at exit, Python would write the remaining output again and print a traceback
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
 
@@ -319,7 +317,7 @@ def _printable(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return a text; if too long, its beginning and end with the number of omitted characters between."""
+    """Return a text; if it is too long, its middle is replaced by the number of omitted characters."""
     left_out = len(text) - _MOST_CHARACTERS
     if left_out <= 0:
         return text

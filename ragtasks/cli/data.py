@@ -57,8 +57,8 @@ def fetch(
         return
     source, groups = source_of(benchmark), group or DEFAULT_GROUPS
     if checkout and not checkout.is_dir():
-        found, next_step = missing_path(checkout)
-        raise ConfigurationError(f"--from {checkout}: {found}. Next step: {next_step}")
+        problem, next_step = missing_path(checkout)
+        raise ConfigurationError(f"--from {checkout}: {problem}. Next step: {next_step}")
     if checkout:
         done = download.adopt(source, checkout, data_folder(), groups=groups)
     else:
@@ -103,7 +103,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
         typer.Option(min=0, max=65535, help="HTTP port; 0 selects a free port. Default: standard input and output."),
     ] = None,
 ) -> None:
-    """Serve search and read over a benchmark's corpora to any agent by the Model Context Protocol (MCP)."""
+    """Serve the tools search and read over a benchmark's corpora by the Model Context Protocol (MCP)."""
     from ragtasks.scoring import Toolbox, serve_tools
 
     opened = named_or_own(name, data)
@@ -122,9 +122,7 @@ _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zs
 @commands.command("duplicates")
 def near_duplicates(
     location: _LOCATION,
-    output: Annotated[
-        Path | None, typer.Option(help="JSON lines to write: the corpus without near-duplicates.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="JSON lines file for the corpus without near-duplicates.")] = None,
     threshold: Annotated[float, typer.Option(help="Minimum Jaccard similarity of near-duplicates.")] = 0.8,
 ) -> None:
     """List near-duplicate passages of a corpus, or write the corpus without them."""
@@ -139,7 +137,7 @@ def near_duplicates(
 @commands.command("segment")
 def segment(  # noqa: PLR0917 (one parameter an option)
     location: _LOCATION,
-    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
+    target: Annotated[Path, typer.Argument(help="JSON lines file to write.")],
     size: Annotated[int | None, typer.Option(help="Maximum tokens per passage; default: 512.")] = None,
     overlap: Annotated[int | None, typer.Option(help="Tokens shared by adjacent passages; default: 100.")] = None,
     tokenizer: Annotated[
@@ -176,7 +174,7 @@ def cache(
     embeddings: Annotated[bool, typer.Option("--embeddings", help="Select embeddings instead of replies.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the selected entries.")] = False,
 ) -> None:
-    """List cached replies and embeddings, or with options count or --remove the selected ones."""
+    """List cached replies and embeddings. Options select entries, which are counted or removed."""
     from ragtasks.metrics import EmbeddingCache, describe_embeddings
 
     if not (embeddings or remove or model or outcome) and older_than is None:

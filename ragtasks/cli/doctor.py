@@ -92,7 +92,7 @@ def _software(model: str | None, steps: list[str]) -> Iterator[str]:
         return
     needed = extra_of(model)
     if needed is None:
-        yield f"model {model}: has no extra in ragtasks; the harness reports its requirements when it loads the model"
+        yield f"model {model}: has no extra in ragtasks; the harness reports missing packages when it loads the model"
         return
     yield from _states([extra_requirement(needed, f"--model {model}")])
     if missing_of(needed):

@@ -24,7 +24,7 @@ from ragtasks.cli.options import (
     RUN,
     decide_as_named,
     given_options,
-    retrieval_place,
+    retrieval_workspace,
 )
 from ragtasks.cli.reporting import conclude, conclude_runs
 from ragtasks.cli.score import Scoring, SystemInput, input_of_file, input_of_traces, is_of_own_rows
@@ -110,7 +110,7 @@ def _check_later_sections(evaluation: EvaluationFile) -> None:
 
 
 def _label(evaluation: EvaluationFile) -> str:
-    """Return the benchmark or tasks of an evaluation as folder names contain them."""
+    """Return the part of a folder name for the benchmark or the tasks of an evaluation."""
     from ragtasks.benchmarks import ROWS
 
     answers, named = evaluation.answers, evaluation.named_benchmark
@@ -120,7 +120,7 @@ def _label(evaluation: EvaluationFile) -> str:
 
 
 def label_of(tasks: Sequence[str]) -> str:
-    """Return a name for harness tasks."""
+    """Return a name for harness tasks: the first task and the number of further tasks."""
     return f"{tasks[0]}-and-{len(tasks) - 1}-more" if len(tasks) > 1 else tasks[0] if tasks else "tasks"
 
 
@@ -177,7 +177,7 @@ class _Session:
     def end(self, files: Sequence[Path], notes: Sequence[str] = (), *, failed: bool = False) -> None:
         """Print the conclusion, the duration, one wrong answer, the page and the next step.
 
-        A failed evaluation raises an error afterwards, with its own next step.
+        No next step is printed for a failed evaluation, because the error raised afterwards contains one.
         """
         conclude(files, self.page, lambda evaluations: self._ending(evaluations, notes))
         if self.evaluation.until_decided is not None:
@@ -195,7 +195,7 @@ class _Session:
         yield f"wrote {self.folder}"
 
     def _decide(self, wanted: UntilDecidedSection) -> None:
-        """Judge this system against others until the better one is known."""
+        """Judge this system and the systems of `against` until the better system is decided."""
         from ragtasks.scoring import RaceOptions
 
         evaluation_options = self.evaluation.given_options
@@ -347,7 +347,7 @@ def _run_retriever(session: _Session) -> None:
     evaluation = session.evaluation
     retriever = evaluation.retriever
     assert retriever is not None
-    workspace = retrieval_place(evaluation.benchmark, evaluation.data)
+    workspace = retrieval_workspace(evaluation.benchmark, evaluation.data)
     arguments: dict[str, Any] = {"rewriter": Rewriter(retriever.rewriter)}
     arguments |= {"corpora": retriever.corpora, "encode_with": retriever.encode_with}
     requirements = retrieval_requirements(workspace, retriever.line, retriever.queries, **arguments)

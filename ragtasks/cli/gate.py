@@ -35,7 +35,9 @@ INPUT_ERROR = 2
 @app.command()
 def gate(  # noqa: PLR0917 (one parameter an option)
     results: Annotated[Path | None, typer.Argument(help="Results of the tested system.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="Results, or name or file of a baseline.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Baseline: results, or the name or file of a saved baseline.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="File with a section `gate`.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="Benchmark to test.", hidden=True)] = None,
     margin: Annotated[
@@ -44,12 +46,18 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     slices: Annotated[
         list[str] | None,
-        typer.Option("--slice", help="domain, answerability, turn, or domain=fiqa; repeatable.", hidden=True),
+        typer.Option(
+            "--slice",
+            help="Also test slices by domain, answerability or turn, or a slice such as domain=fiqa; repeatable.",
+            hidden=True,
+        ),
     ] = None,
     power: Annotated[bool, typer.Option("--power", help="Print the detectable drops without testing.")] = False,
     save_baseline: Annotated[str | None, typer.Option(help="Name or .json file for a new baseline.")] = None,
     form: FORMAT = Format.MARKDOWN,
-    output: Annotated[Path | None, typer.Option(help="File for the tables; a folder with --judge.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File for the tables; with --judge, folder for the scores.")
+    ] = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
     comment: Annotated[Path | None, typer.Option(help="File for a pull request comment in Markdown.")] = None,
     judge: DECIDING = None,
@@ -152,19 +160,19 @@ def _test(  # noqa: PLR0917 (as the options)
     if config.baseline is not None:
         baseline = gates.named_side(config.baseline, folder, config.benchmark)
         if power:
-            found = gates.power_of(baseline, config, candidate)
-            put(gate_text(found, form, is_power=True), output)
-            status = power_status(found)
+            detectable = gates.power_of(baseline, config, candidate)
+            put(gate_text(detectable, form, is_power=True), output)
+            status = power_status(detectable)
         elif candidate is not None:
-            found = gates.gate(candidate, baseline, config)
-            put(gate_text(found, form), output)
+            gate_result = gates.gate(candidate, baseline, config)
+            put(gate_text(gate_result, form), output)
             for key, text in (("junit", junit_text), ("comment", comment_text)):
                 if (file := files[key]) is not None:
-                    put(text(found), file)
-            _report_to_github(found)
+                    put(text(gate_result), file)
+            _report_to_github(gate_result)
             if output is not None:
-                echo(found.sentence)
-            status = found.verdict.status
+                echo(gate_result.sentence)
+            status = gate_result.verdict.status
     if target is not None and candidate is not None and status == 0:
         gates.save_baseline(candidate, target)
         echo(f"wrote {target}")

@@ -133,8 +133,8 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     if judged.unjudged:
         query_id, passage_id, reason = judged.unjudged[0]
         echo(
-            f"{len(judged.unjudged)} pairs have no grade and no line, such as {query_id} {passage_id}: {reason}. "
-            "The same command judges only these"
+            f"{len(judged.unjudged)} pairs have no grade and are not in the file, such as {query_id} {passage_id}: "
+            f"{reason}. The same command judges only these"
         )
 
 
@@ -149,7 +149,7 @@ def nuggets(
     topics: TOPICS = None,
     data: DATA = None,
 ) -> None:
-    """Write nuggets for topics of TREC RAG without any, as a file for `score --metadata nuggets=FILE`."""
+    """Write nuggets for TREC RAG topics without nuggets, as a file for `score --metadata nuggets=FILE`."""
     echo(*make_nuggets(judge, output, run, topics or "test", data))
 
 

@@ -155,7 +155,7 @@ class LookAhead:
             tables = [planned.answers_table(answered)]
             if config.judges:
                 with progress_bars() as progress:
-                    judging = planning.judging_of(tasks, count, own_place(), progress)
+                    judging = planning.judging_of(tasks, count, local_folders(), progress)
                 tables.append(planned.spending_table((), judging, config, are_there=True))
             return Section("Estimate", planning.scores_note(tasks), tuple(tables))
 
@@ -171,7 +171,7 @@ def _print_dollars(section: Section) -> None:
             typer.echo(line, err=True)
 
 
-def own_place() -> Folders:
+def local_folders() -> Folders:
     """Return the folders of fetched benchmarks and stored runs."""
     from ragtasks.scoring import Folders
 

@@ -102,8 +102,8 @@ INPUT = Annotated[
 DOCUMENTS = Annotated[bool, typer.Option(help="Check document ids in fetched corpora.", hidden=True)]
 
 
-def retrieval_place(benchmark: str, data: str | None) -> Any:
-    """Return the `retrieval_cache.service.Workspace` of a benchmark and its runs."""
+def retrieval_workspace(benchmark: str, data: str | None) -> Any:
+    """Return the `Workspace` of a benchmark, its data and its stored runs."""
     from retrieval_cache import Workspace
 
     return Workspace(benchmark, data, data_folder(), run_store(), secret)
@@ -115,7 +115,7 @@ def named_benchmark(name: str, data: str | None) -> Any:
 
 
 def named_folder(name: str, data: str | None) -> Path | None:
-    """Return the folder with a name; None for the name of a benchmark."""
+    """Return the folder if a name is a path or an existing folder; None for the name of a benchmark."""
     if name in {*benchmark_names(), *added_benchmark_names(), "custom"} or not (is_path(name) or Path(name).is_dir()):
         return None
     folder = Path(name).expanduser()

@@ -23,7 +23,7 @@ from ragtasks.cli.options import (
     given_options,
     names_results,
     race_options,
-    retrieval_place,
+    retrieval_workspace,
 )
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, RagtasksError
@@ -105,7 +105,10 @@ def _newest_results(folder: Path) -> Path:
 def conclude(
     results: Sequence[Path], page: Path | None, ending: Callable[[Sequence[Evaluation]], Iterable[str]] = lambda _: ()
 ) -> None:
-    """Print the conclusion of results files and further lines, and write the page if a path is given."""
+    """Print the conclusion of results files and further lines, and write the page if a path is given.
+
+    Results that cannot be read give a message instead of a conclusion.
+    """
     from ragtasks.reports.tables import ReportOptions, report_sections
 
     try:
@@ -217,7 +220,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         Literal["model", "setting", "all", "domain"] | None,
         typer.Option(
             metavar="<group>",
-            help="Results: model (default) or setting. Runs: all (default) or domain.",
+            help="Grouping of results: model (default) or setting; of runs: all (default) or domain.",
         ),
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="Compare only with this model, setting or run.")] = None,
@@ -267,7 +270,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     else:
         chosen = _compare_chosen(by, "all", "domain")
         _require_runs(names)
-        workspace = retrieval_place(benchmark, data)
+        workspace = retrieval_workspace(benchmark, data)
         _compare_runs(workspace, names, metric or (), chosen, baseline, form)
 
 

@@ -102,13 +102,13 @@ def show(
     raise typer.Exit(show_them(*names))
 
 
-def _show_results(name: str, other: str | None = None) -> int:
+def _show_results(name: str, second: str | None = None) -> int:
     from ragtasks.reports.history import diff_entries, read_file, render_differences, render_entries
 
-    if other is None:
+    if second is None:
         echo(render_entries(read_file(Path(name))))
         return 0
-    differences = diff_entries(read_file(Path(name)), read_file(Path(other)))
+    differences = diff_entries(read_file(Path(name)), read_file(Path(second)))
     echo(render_differences(differences))
     return int(not differences.comparable)
 

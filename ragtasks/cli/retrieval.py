@@ -12,7 +12,7 @@ import typer
 
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.look_ahead import PROBE
-from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, TABLES, retrieval_place
+from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, TABLES, retrieval_workspace
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.harness.tasks import task_settings
@@ -36,7 +36,8 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         float, typer.Option(min=0, max=1, metavar="<share>", help="Minimum share of rewritten questions.", hidden=True)
     ] = 0.95,
     corpus: Annotated[
-        list[str] | None, typer.Option(help="Other corpus, as DOMAIN=LOCATION; repeatable.", hidden=True)
+        list[str] | None,
+        typer.Option(help="Corpus that replaces a domain's own, as DOMAIN=LOCATION; repeatable.", hidden=True),
     ] = None,
     encode_with: Annotated[
         str | None, typer.Option(help="Workers that encode passages: KIND[:ADDRESS][,option=value].", hidden=True)
@@ -50,7 +51,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements, retrieval_requirements
     from retrieval_cache import retrieve as make
 
-    workspace = retrieval_place(benchmark, data)
+    workspace = retrieval_workspace(benchmark, data)
     arguments: dict[str, Any] = {"rewriter": Rewriter(rewriter, min_rewritten), "encode_with": encode_with}
     arguments["corpora"] = _pairs(corpus)
     require(retrieval_requirements(workspace, retriever, [queries], **arguments), with_requests=probe)
@@ -128,7 +129,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     metrics = list(dict.fromkeys(retrieval_metric(name) for name in measure_names if name)) or RETRIEVAL_METRICS
     if not qrels and (error := wrong_order_error([Path(name) for name in names], [])):
         raise error
-    workspace = retrieval_place(benchmark, data)
+    workspace = retrieval_workspace(benchmark, data)
     if not (qrels or measures or per_query):
         put(render([evaluate_runs(workspace, names, domain or ())], form), output)
         return

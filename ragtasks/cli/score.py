@@ -14,7 +14,7 @@ import typer
 
 from ragtasks.benchmarks import DEFAULT_BENCHMARK
 from ragtasks.cli.app import app, echo, may_be_replaced
-from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, local_folders
 from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, given_options, key_option
 from ragtasks.cli.trec_rag import is_of_track, score_track
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
@@ -44,19 +44,19 @@ def score(  # noqa: PLR0917 (one parameter an option)
         ),
     ],
     benchmark: Annotated[
-        str | None, typer.Option(help="Benchmark of the answers; default: the rows' own questions, else mtrag.")
+        str | None, typer.Option(help="Benchmark of the answers. Default: mtrag; none for rows with questions.")
     ] = None,
     setting: Annotated[
         Setting | None,
         typer.Option(
             metavar="<setting>",
-            help="Passages: reference, reference_rag, full_rag or agentic.",
+            help="Source of the passages: reference, reference_rag, full_rag or agentic.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="System's name; default: the file's.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the system; default: name of the file.")] = None,
     keys: Annotated[
         str | None,
-        typer.Option(metavar="NAME=KEY,...", help="Keys of your file: answer=response,question=inputs.query."),
+        typer.Option(metavar="NAME=KEY,...", help="Keys of your file, such as answer=response,question=inputs.query."),
     ] = None,
     protocol: Annotated[str, typer.Option(help="Protocol: openai (default) or plain.", show_default=False)] = "openai",
     output: Annotated[Path | None, typer.Option(help="Folder for results; default: results.")] = None,
@@ -84,7 +84,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
     config_from_options(options)  # its errors take precedence over those of files
     if name is not None and len(answers) > 1:
         raise ConfigurationError(
-            "--name: requires a single file; several are named by their files. Next step: leave out --name"
+            "--name: requires a single file; several systems are named by their files. Next step: leave out --name"
         )
     if any(text.startswith(("http://", "https://", "{")) for text in answers):
         if len(answers) > 1:
@@ -93,9 +93,12 @@ def score(  # noqa: PLR0917 (one parameter an option)
             raise ConfigurationError(
                 "--keys: applies to files only; docs/score-your-system.md lists the keys of a reply"
             )
-        system, place = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
+        system, answered_setting = (
+            system_endpoint(answers[0], name or "rag-system", protocol),
+            setting or Setting.FULL_RAG,
+        )
         endpoint = SystemInput(
-            name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, place, system
+            name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, answered_setting, system
         )
         _score_inputs(scoring, [endpoint])
     elif any(map(_is_saved, _require_answers(paths))):
@@ -179,7 +182,7 @@ class Scoring:
             *further,
             *(_answers_file(file, may_be_missing=self.look.dry_run) for file in files),
             # An answers file or an endpoint supplies its own passages.
-            *evaluation_requirements(parts, config, self.output, own_place(), opened=own, needs_passages=False),
+            *evaluation_requirements(parts, config, self.output, local_folders(), opened=own, needs_passages=False),
             *(system_requirements(*systems[0], secret) if systems else ()),
         ]
         if all(system.endpoint is None and system.source.is_file() for system in inputs):
@@ -212,7 +215,7 @@ class Scoring:
                 [] if are_rows else list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in tasks)),
                 config,
                 self.output,
-                own_place(),
+                local_folders(),
                 suites={task.benchmark: task.provenance["suite"] for task in tasks if task.provenance.get("suite")},
                 needs_passages=False,
             )
@@ -223,7 +226,7 @@ class Scoring:
         """Score a system and save it; rows of spans are saved next to the results."""
         from ragtasks.scoring import score_answers
 
-        done = score_answers(self._read(system), own_place(), _local_judge, self.notes)
+        done = score_answers(self._read(system), local_folders(), _local_judge, self.notes)
         if system.lines:
             rows = done.file.with_name("rows.jsonl")
             write_atomically(rows, system.lines)
@@ -242,7 +245,7 @@ class Scoring:
             )
         system = ScoredSystem(answered.name, answered.benchmark, answered.setting, answered.source)
         return system_to_score(
-            system, _answering(answered), self.options, self.output, own_place(), may_replace=replaces
+            system, _answering(answered), self.options, self.output, local_folders(), may_replace=replaces
         )
 
 
@@ -357,7 +360,7 @@ def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None,
         paths,
         scoring.options,
         scoring.output,
-        own_place(),
+        local_folders(),
         benchmark=benchmark,
         setting=None if setting is None else setting.value,
         may_replace=partial(may_be_replaced, force=scoring.force),

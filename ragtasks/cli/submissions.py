@@ -74,7 +74,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     ] = "",
     force: FORCE = False,
 ) -> None:
-    """Write a checked file for MTRAGEval, TREC RAG or TREC iKAT.
+    """Write and check a file for MTRAGEval, TREC RAG or TREC iKAT.
 
     TREC RAG: --results may be an answer file of 2024, written in the format of 2025.
     """
@@ -124,7 +124,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
     task: Annotated[
         SubmissionTask | None,
         typer.Option(
-            help="Task of MTRAGEval: A (retrieval), B (answers) or C (both); default: by the fields.",
+            help="Task of MTRAGEval: A (retrieval), B (answers) or C (both); default: detected from the fields.",
             case_sensitive=False,
         ),
     ] = None,
@@ -140,9 +140,11 @@ def check(  # noqa: PLR0917 (one parameter an option)
     narratives: Annotated[
         Path | None, typer.Option(help="JSON lines file with the topics of 2025.", hidden=True)
     ] = None,
-    fixed: Annotated[Path | None, typer.Option(help="File to write: answers repaired as in 2024.", hidden=True)] = None,
+    fixed: Annotated[
+        Path | None, typer.Option(help="File for the answers, repaired by the track's rules of 2024.", hidden=True)
+    ] = None,
 ) -> None:
-    """List all errors of a submission, answers, data, run or qrels.
+    """List errors in a submission, answers, data, a run or qrels.
 
     The format of a file is detected from its content. Exits with 1 if there is an error.
     """
@@ -176,14 +178,14 @@ def check(  # noqa: PLR0917 (one parameter an option)
             echo("checked as task C, by its fields; --task B checks the same file for task B")
         passes = report.passes
     elif is_answers:
-        passes = _answers_pass(file, benchmark or "mtrag", data)
+        passes = _check_answers(file, benchmark or "mtrag", data)
     elif form == FileForm.CORPUS:
         from retrieval_cache import describe_corpus
 
         echo(*describe_corpus(path))
         passes = True
     else:
-        passes = _OTHERS[form](file)
+        passes = _CHECKS[form](file)
     raise typer.Exit(int(not passes))
 
 
@@ -237,7 +239,7 @@ def _is_mapping(file: Path) -> bool:
             return True
         content = read_yaml(yaml_text(file))[1]
         return isinstance(content, dict) and bool(content)
-    except Exception:  # noqa: BLE001 (of the reader, whatever the file contains)
+    except Exception:  # noqa: BLE001 (the reader may raise anything for an arbitrary file)
         return False
 
 
@@ -259,7 +261,7 @@ def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
     )
 
 
-def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
+def _check_answers(file: Path, benchmark: str, data: str | None) -> bool:
     """Print the number of answered tasks. Errors are raised together, by line."""
     from ragtasks.results import read_answers
 
@@ -275,7 +277,7 @@ def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
     return True
 
 
-def _rows_pass(file: Path) -> bool:
+def _check_rows(file: Path) -> bool:
     """Print the number of own rows. Errors are raised together, by line."""
     from ragtasks.results import read_own_rows
 
@@ -288,7 +290,7 @@ def _rows_pass(file: Path) -> bool:
     return True
 
 
-def _evaluation_passes(file: Path) -> bool:
+def _check_evaluation(file: Path) -> bool:
     """Print the system and tasks of an evaluation file. Errors are raised together."""
     read = read_evaluation_file(file)
     on = ", ".join(read.evaluation.tasks) or read.evaluation.benchmark
@@ -297,7 +299,7 @@ def _evaluation_passes(file: Path) -> bool:
     return True
 
 
-def _results_pass(path: Path) -> bool:
+def _check_results(path: Path) -> bool:
     """Print the evaluations in results, after reading every logged sample."""
     from ragtasks.results import read_evaluations
 
@@ -310,7 +312,7 @@ def _results_pass(path: Path) -> bool:
     return True
 
 
-def _ranking_passes(file: Path) -> bool:
+def _check_ranking(file: Path) -> bool:
     """Print the size of a file of rankings. Errors are raised together, by line."""
     run = read_run(file)
     echo(f"{file}: no error", f"a run: {sum(map(len, run.values()))} passages for {len(run)} queries")
@@ -318,7 +320,7 @@ def _ranking_passes(file: Path) -> bool:
     return True
 
 
-def _judgements_pass(file: Path) -> bool:
+def _check_judgements(file: Path) -> bool:
     qrels = read_qrels(file)
     n_queries, n_relevant = len({qrel.query_id for qrel in qrels}), sum(qrel.relevance > 0 for qrel in qrels)
     echo(f"{file}: no error", f"{len(qrels)} judgements of {n_queries} queries, {n_relevant} relevant")
@@ -326,7 +328,7 @@ def _judgements_pass(file: Path) -> bool:
     return True
 
 
-def _run_passes(path: Path) -> bool:
+def _check_run(path: Path) -> bool:
     """Compare the files of a stored run with its manifest and print the differences."""
     from retrieval_cache import RunStore, verify_run
 
@@ -335,12 +337,12 @@ def _run_passes(path: Path) -> bool:
     return not problems
 
 
-def _folder_passes(folder: Path) -> bool:
+def _check_folder(folder: Path) -> bool:
     from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 
     form = form_of(folder)
     if form in _PUBLISHED_FORMS:
-        return _published_form_passes(folder, form)
+        return _check_published_form(folder, form)
     report = check_folder(folder)
     files = {name: ", ".join(file.path for file in source_of(name).files) for name in _PUBLISHED_FORMS}
     looked_for = {"your own": f"{CONVERSATIONS}, {PASSAGES}"} | files
@@ -349,14 +351,14 @@ def _folder_passes(folder: Path) -> bool:
     return report.passes
 
 
-_OTHERS = {
-    _RUN: _run_passes,
-    _FOLDER: _folder_passes,
-    FileForm.ROWS.value: _rows_pass,
-    FileForm.RESULTS.value: _results_pass,
-    FileForm.RUN.value: _ranking_passes,
-    FileForm.QRELS.value: _judgements_pass,
-    _EVALUATION: _evaluation_passes,
+_CHECKS = {
+    _RUN: _check_run,
+    _FOLDER: _check_folder,
+    FileForm.ROWS.value: _check_rows,
+    FileForm.RESULTS.value: _check_results,
+    FileForm.RUN.value: _check_ranking,
+    FileForm.QRELS.value: _check_judgements,
+    _EVALUATION: _check_evaluation,
 }
 
 
@@ -379,7 +381,7 @@ def named_or_own(name: str, data: str | None) -> Benchmark:
     return opened
 
 
-def _published_form_passes(folder: Path, name: str) -> bool:
+def _check_published_form(folder: Path, name: str) -> bool:
     """Print the result of loading a folder in the format of a published benchmark."""
     try:
         benchmark = open_benchmark(name, folder.resolve())

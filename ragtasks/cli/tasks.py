@@ -44,7 +44,9 @@ def export_tasks(
     benchmark: BENCHMARK = "mtrag",
     setting: Annotated[
         Setting,
-        typer.Option(metavar="<setting>", help="Passages: reference, reference_rag, full_rag or agentic."),
+        typer.Option(
+            metavar="<setting>", help="Source of the passages: reference, reference_rag, full_rag or agentic."
+        ),
     ] = Setting.FULL_RAG,
     data: DATA = None,
     run: Annotated[str, key_option("run")] = "official",

@@ -42,7 +42,7 @@ def check_track(  # noqa: PLR0917 (as the options)
     is_2025 = narratives is not None or _is_2025(chosen)
     if is_2025 and fixed:
         raise ConfigurationError("--fixed: repairs only answers of 2024. Next step: leave it out")
-    texts = read_narratives(narratives) if narratives else _topics_here(chosen, data)
+    texts = read_narratives(narratives) if narratives else _fetched_topics(chosen, data)
     checked = check_answers(file, texts, is_2025=is_2025)
     if fixed:
         write_rows(fixed, checked.repaired, is_ascii=True)  # identical bytes to the output of the track's tool
@@ -69,7 +69,7 @@ def _set_of(file: Path, form: FileForm, topics: str | None, data: str | None) ->
 _TEST = "test"
 
 
-def _topics_here(domain: str, data: str | None) -> dict[str, str] | None:
+def _fetched_topics(domain: str, data: str | None) -> dict[str, str] | None:
     """Return the topics of a set; None if they were not fetched."""
     from ragtasks.submissions.trec_rag import benchmark_of
 

@@ -62,11 +62,11 @@ class NearDuplicates:
     n_without_words: int
     """Number of passages without words, which have no similarity."""
     n_crowded: int
-    """Number of bands with more than 64 passages, where each was compared only with the 64 before it."""
+    """Number of candidate sets with more than 64 passages, in which each was compared only with the 64 before it."""
 
     @property
     def redundant(self) -> frozenset[str]:
-        """Number of passages to remove if the first of each group is kept."""
+        """Ids of the passages to remove if the first of each group is kept."""
         return frozenset(passage_id for group in self.groups for passage_id in group.passage_ids[1:])
 
 
@@ -81,7 +81,7 @@ def near_duplicates(
         raise ConfigurationError(f"near-duplicates need a threshold from 0.5 to 1, found {threshold}")
     if width < 1:
         raise ConfigurationError(f"near-duplicates need shingles of at least one word, found {width}")
-    # The most rows per band for which pairs at the threshold are still found: the fewest needless comparisons.
+    # More rows per band save comparisons, so take the largest number that still finds pairs at the threshold.
     rows = max(rows for rows in range(1, 33) if 1 - (1 - threshold**rows) ** (_N_HASHES // rows) >= _MEETING_CHANCE)
     bands, n_passages = _bands(read(), rows, progress, width)
     buckets = list(_buckets(bands))

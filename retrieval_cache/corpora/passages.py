@@ -434,7 +434,7 @@ def _found_duplicates(location: str, threshold: float, width: int) -> NearDuplic
 def _not_compared(duplicates: NearDuplicates) -> dict[str, int]:
     return {
         "passages without words, not compared": duplicates.n_without_words,
-        "bands with more than 64 passages, each compared with 64 only": duplicates.n_crowded,
+        "candidate sets with more than 64 passages, each compared with 64 only": duplicates.n_crowded,
     }
 
 

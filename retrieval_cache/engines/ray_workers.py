@@ -35,7 +35,7 @@ from retrieval_cache.retrievers.vectors import Fill, Filled, ShardFolder, chunks
 
 _REACH_SECONDS = 10.0
 _SHARES = 4
-"""Shares per worker. The last one delays the others by at most a quarter of a worker's time."""
+"""Shares per worker. The last share delays the end by at most a quarter of a worker's time."""
 
 
 @dataclass(frozen=True, slots=True)

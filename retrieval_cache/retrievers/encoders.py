@@ -71,7 +71,7 @@ def model_requirements(model: str, part: str) -> list[Requirement]:
 
 
 def hidden_size(model: str) -> int:
-    """Return the hidden size in a model's local configuration; 0 if there is none."""
+    """Return the hidden size in a model's local configuration; 0 if unknown."""
     if model == MINILM:
         return _MINILM_WIDTH
     from huggingface_hub import try_to_load_from_cache

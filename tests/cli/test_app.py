@@ -75,7 +75,7 @@ def help_of(*words: str) -> str:
     return CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).output
 
 
-def test_at_most_twenty_commands_stand_at_the_top() -> None:
+def test_there_are_at_most_twenty_top_level_commands() -> None:
     assert len({words[0] for words in COMMANDS}) <= 20
 
 
@@ -149,7 +149,7 @@ def test_help_of_run_lists_own_options_and_arguments_of_the_harness() -> None:
 
 
 @pytest.mark.slow
-def test_all_of_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
+def test_the_full_help_of_run_lists_options_of_ragtasks_and_the_harness() -> None:
     done = as_command("run", "--help-all")
     assert done.returncode == 0
     assert "--dry-run" in done.stdout
@@ -231,7 +231,7 @@ def test_path_prints_only_the_folder_of_the_yamls() -> None:
     assert list(task_folder().rglob("mtrag_full_rag.yaml"))
 
 
-def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_copies_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
     status, text = in_process("data", "fetch", "mtrag_un", "--from", str(mtrag_root))
     assert status == 0
@@ -243,7 +243,7 @@ def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, m
     assert "0 copied, 5 already there" in text
 
 
-def test_fetch_takes_no_file_that_is_not_the_official_one(
+def test_fetch_refuses_files_that_differ_from_the_official_ones(
     mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two task files were reassembled: their tasks are the official ones, their bytes are not."""
@@ -350,7 +350,7 @@ def test_report_prints_tables(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["report", str(tmp_path), "--metric", "rouge"]).exit_code == 1
 
 
-def test_results_are_removed_with_their_samples_when_that_is_forced(tmp_path: Path) -> None:
+def test_results_are_removed_with_their_samples_with_force(tmp_path: Path) -> None:
     write_evaluation(tmp_path)
     other = tmp_path / "samples_mtrag_reference_govt_2027-01-01T00-00-00.jsonl"
     other.write_text("", encoding="utf-8")
@@ -448,7 +448,7 @@ def test_fetch_lists_benchmarks() -> None:
 
 
 @pytest.mark.parametrize("old", ["--output_path", "--output-path"])
-def test_old_spellings_of_output_are_taken(old: str, tmp_path: Path) -> None:
+def test_former_spellings_of_output_are_accepted(old: str, tmp_path: Path) -> None:
     status, text = in_process("tasks", "export", "--data", "sample", f"{old}={tmp_path / 'tasks.jsonl'}")
     assert status == 0
     assert "108 tasks of mtrag (sample)" in text

@@ -58,7 +58,7 @@ def test_replies_are_counted_by_outcome(filled: Path) -> None:
     ]
 
 
-def test_chosen_replies_go_only_with_remove(filled: Path) -> None:
+def test_selected_replies_are_only_removed_with_remove(filled: Path) -> None:
     options = ["--older-than", "9", "--model", "openai/m", "--outcome", "answered"]
     (line,) = printed("data", "cache", *options)
     assert line == f"1 replies would be removed, 4 remain in {filled}"
@@ -71,7 +71,7 @@ def test_chosen_replies_go_only_with_remove(filled: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"), [([], "no criterion is given"), (["--outcome", "refusd"], "did you mean 'refused'")]
 )
-def test_a_choice_that_cannot_be_is_refused(filled: Path, options: list[str], message: str) -> None:
+def test_contradictory_selections_are_refused(filled: Path, options: list[str], message: str) -> None:
     done = run_command("data", "cache", *options, "--remove")
     assert message in done.err
 

@@ -101,9 +101,7 @@ def test_a_run_is_checked_as_it_is_evaluated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("row", "what"), [(TREC_2024, "topic"), (TREC_2025, "narrative")])
-def test_a_file_of_trec_is_checked_without_its_topics_as_far_as_that_goes(
-    row: dict[str, Any], what: str, checked: Any
-) -> None:
+def test_without_topics_a_trec_file_is_checked_partially(row: dict[str, Any], what: str, checked: Any) -> None:
     status, said = checked(row)
     assert status == 0
     assert "0 problems, 0 warnings" in said
@@ -126,7 +124,7 @@ def test_the_set_of_topics_is_that_of_the_file(checked: Any) -> None:
     assert "unknown_topic" in checked(row, "--data", "sample", "--set", "raggy")[1]
 
 
-def test_answers_are_read_as_score_reads_them(checked: Any) -> None:
+def test_answers_are_read_as_by_score(checked: Any) -> None:
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
 
     (task, *_) = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path())).tasks
@@ -166,7 +164,7 @@ def test_a_missing_path_is_reported(name: str, tmp_path: Path, monkeypatch: pyte
     assert "check the path" in done.err
 
 
-def test_rows_of_ones_own_are_read_as_score_reads_them(checked: Any) -> None:
+def test_own_rows_are_read_as_by_score(checked: Any) -> None:
     row = {"question": "Why?", "answer": "So.", "contexts": ["x"], "metadata": {"a": 1}, "references": ["y"]}
     status, said = checked(row)
     assert status == 0

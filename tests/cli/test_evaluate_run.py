@@ -46,10 +46,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return run, qrels
 
 
-def test_a_file_and_qrels_are_all_that_is_needed(files: tuple[Path, Path]) -> None:
+def test_a_run_file_and_qrels_suffice(files: tuple[Path, Path]) -> None:
     run, qrels = files
     text = evaluated(run, "--qrels", qrels, "--measures", "P(rel=2)@1,RR", "--measures", "RR")
-    assert "run.trec leaves 2 of 4 judged queries out (counted 0): q3, q4." in text
+    assert "run.trec omits 2 of 4 judged queries (counted 0): q3, q4." in text
     assert "judged, but without a relevant passage (counted 0): q4." in text
     assert "run.trec: 1 of its queries are not judged (ignored): other." in text
     assert "| run.trec | 4 |      0.250 | 0.375 |" in text
@@ -69,7 +69,7 @@ def test_notes_explain_misleading_scores(tmp_path: Path) -> None:
         "p{n} 1 1", "r{n} 2 1"
     )
     assert "run.trec ranks only relevant passages, like a run made from the judgements." in notes("p{n} 1 2")
-    assert "run.trec ranks at most 1 passages a query: nDCG@2 count no more." in notes("p{n} 1 2")
+    assert "run.trec ranks at most 1 passages per query, below the cut-off of nDCG@2." in notes("p{n} 1 2")
     unjudged = "run.trec: none of its passages is judged, such as P-0; the judgements have ids such as p0."
     assert unjudged in notes("P-{n} 1 2", "R-{n} 2 1")
 
@@ -159,10 +159,10 @@ def test_a_note_on_all_runs_is_printed_once(files: tuple[Path, Path], tmp_path: 
     other.write_text("q1 Q0 a 1 2.5 t\nother Q0 c 1 1 t\n", encoding="utf-8")
     lines = evaluated(run, other, "--qrels", qrels, "--measures", "RR").splitlines()
     assert [line for line in lines if line.startswith("- ")] == [
-        "- run.trec leaves 2 of 4 judged queries out (counted 0): q3, q4.",
+        "- run.trec omits 2 of 4 judged queries (counted 0): q3, q4.",
         "- every run: judged, but without a relevant passage (counted 0): q4.",
         "- every run: 1 of its queries are not judged (ignored): other.",
-        "- other.trec leaves 3 of 4 judged queries out (counted 0): q2, q3, q4.",
+        "- other.trec omits 3 of 4 judged queries (counted 0): q2, q3, q4.",
         "- other.trec: none of its passages is judged, such as a; the judgements have ids such as b.",
     ]
 

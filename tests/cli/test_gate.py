@@ -56,7 +56,7 @@ def test_the_exit_status_depends_on_the_outcome(results: Path, name: str, status
     assert run(results / name, "--baseline", results / "old", "--margin", "rouge_l=0.05").status == status
 
 
-def test_bad_input_has_a_status_of_its_own(results: Path) -> None:
+def test_invalid_input_has_its_own_status(results: Path) -> None:
     old = ("--baseline", results / "old")
     for arguments in (
         (results / "nothing", *old, "--margin", "rouge_l=0.05"),
@@ -88,7 +88,7 @@ def test_one_of_several_benchmarks_is_tested(results: Path) -> None:
     same_message(judged.err)
 
 
-def test_a_crash_does_not_say_worse(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_does_not_exit_with_the_status_of_worse(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -219,7 +219,7 @@ def test_a_file_sets_margins_and_options_win(results: Path) -> None:
     assert "did you mean 'margins'" in done.err
 
 
-def test_github_sees_errors_and_a_summary(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_github_receives_annotations_and_a_summary(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(results / "summary.md"))
     (results / "summary.md").write_text("before\n")

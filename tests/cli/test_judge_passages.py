@@ -80,7 +80,7 @@ def test_a_split_panel_and_a_reply_without_a_grade_leave_a_pair_unjudged(server:
         assert done.status == 0
     assert [one.passage_id for one in read_qrels(qrels)] == ["p1", "p3"]
     said = done.out
-    assert "2 pairs have no grade and no line, such as 1 p0: the judges are split" in said
+    assert "2 pairs have no grade and are not in the file, such as 1 p0: the judges are split" in said
     qrels.unlink()
     server.script = lambda *_: completion("Hard to say.")
     done = run_command("judges", "passages", str(file), *judge(server, "third"), "--output", str(qrels))

@@ -69,7 +69,7 @@ def test_turns_without_question_types_get_those_of_the_judge(server: ChatServer,
     assert len(server.asked) == n_asked  # every reply was cached
 
 
-def test_labels_of_the_benchmark_stand_beside_those_of_the_judge(server: ChatServer) -> None:
+def test_labels_of_the_benchmark_are_shown_next_to_the_judges(server: ChatServer) -> None:
     done = run_command("judges", "questions", "mtrag", "--data", "sample", *judge(server), "--format", "json")
     assert done.status == 0
     (section,) = json.loads(done.out)

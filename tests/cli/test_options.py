@@ -91,14 +91,14 @@ def test_a_narrow_terminal_cuts_no_name_of_an_option(command: str, monkeypatch: 
         (["--metadata", '{"data": "x"}'], ["--metadata", '{"data": "x"}'], {}),
     ],
 )
-def test_run_takes_the_keys_out_of_the_arguments_for_the_harness(
+def test_run_removes_its_own_keys_from_the_arguments_for_the_harness(
     taken: Taken, given: list[str], rest: list[str], options: dict[str, Any]
 ) -> None:
     assert taken("run", *given) == (rest, options)
 
 
 @pytest.mark.parametrize("command", [ANSWERS, SAVED], ids=lambda words: words[0])
-def test_an_option_wins_over_the_same_key_of_the_metadata(taken: Taken, command: list[str]) -> None:
+def test_an_option_overrides_the_same_key_of_the_metadata(taken: Taken, command: list[str]) -> None:
     metadata = '{"data": "there", "run": "mine", "judges": ["openai/y"]}'
     given = ["--data", "here", "--judge", "openai/x", "--judge", '{"model": "openai/z"}']
     pairs = ["min_judge_coverage=0.5", "conversational=false", "idk=ngrams", "price=[1, 2]", "anchors=40"]
@@ -125,7 +125,7 @@ def test_metadata_must_be_pairs_or_an_object(command: list[str], metadata: str) 
 
 
 @pytest.mark.parametrize("key", sorted(KEYS - {"data", "run", "judges", "encoder", "metrics"}))
-def test_every_other_key_is_one_of_the_metadata_and_no_option(key: str) -> None:
+def test_every_other_key_is_set_by_metadata_only(key: str) -> None:
     option = f"--{key.replace('_', '-')}"
     assert run_command(*ANSWERS, option, "1").status == 2
     done = run_command("run", "--model", "dummy", "--tasks", "mtrag", option, "1")
@@ -133,6 +133,6 @@ def test_every_other_key_is_one_of_the_metadata_and_no_option(key: str) -> None:
     assert f"no option {option}. Next step: --metadata {key}=VALUE" in done.err
 
 
-def test_no_option_has_an_underscore_as_each_is_taken_with_a_hyphen() -> None:
+def test_options_have_hyphens_and_no_underscores() -> None:
     names = {name for command in commands() for option in command.params for name in option.opts}
     assert not {name for name in names if name.startswith("-") and "_" in name}

@@ -149,7 +149,7 @@ def test_a_file_for_the_folder_of_pictures_is_an_error_before_the_tables(folder:
     assert "is a file, and a folder is needed" in done.err
 
 
-def test_results_named_without_their_folder_are_named_with_it(
+def test_a_missing_folder_in_a_path_of_results_is_suggested(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(folder, tmp_path / "here" / "results" / "mine")

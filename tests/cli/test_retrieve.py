@@ -73,7 +73,7 @@ def test_the_next_steps_can_be_pasted_and_name_the_same_data(
         ("multidoc2dial_propositions", False, True),
     ],
 )
-def test_only_next_steps_that_lead_on_are_proposed(benchmark: str, judged: bool, used: bool, store: Path) -> None:
+def test_only_applicable_next_steps_are_proposed(benchmark: str, judged: bool, used: bool, store: Path) -> None:
     lines = printed("retrieve", "--retriever", "bm25", "--benchmark", benchmark, "--data", "sample")
     assert [line.split(" ")[0] for line in lines] == ["run", *["next:"] * judged, *["use"] * used]
     if judged:

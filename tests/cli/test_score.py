@@ -128,7 +128,7 @@ def test_judges_score_rows_equally_now_or_later(ask: Ask, rows: Path, tmp_path: 
     assert [row.unscored.get("rl_f_raw", "") for row in now.rows[4:]] == ["steady: no contexts in the row"]
 
 
-def test_the_same_command_goes_on_once_the_judge_s_server_runs(ask: Ask, rows: Path) -> None:
+def test_the_same_command_continues_when_the_judges_server_runs(ask: Ask, rows: Path) -> None:
     port = closed_port()
     judge = json.dumps({"model": "steady", "base_url": f"http://127.0.0.1:{port}/v1", **QUICK})
     line = ("mine.jsonl", "--encoder", "none", "--judge", judge, "--no-probe", "--output", "now")
@@ -139,7 +139,7 @@ def test_the_same_command_goes_on_once_the_judge_s_server_runs(ask: Ask, rows: P
     assert "--force" in ask(*line)[2], "they are complete now"
 
 
-def test_the_same_command_goes_on_with_saved_answers_too(ask: Ask, rows: Path) -> None:
+def test_the_same_command_continues_with_saved_answers(ask: Ask, rows: Path) -> None:
     port = closed_port()
     judge = json.dumps({"model": "steady", "base_url": f"http://127.0.0.1:{port}/v1", **QUICK})
     assert ask("mine.jsonl", "--encoder", "none", "--output", "plain")[0] == 0
@@ -150,7 +150,7 @@ def test_the_same_command_goes_on_with_saved_answers_too(ask: Ask, rows: Path) -
 
 
 @pytest.mark.slow
-def test_saved_answers_are_looked_at_with_the_data_of_each(
+def test_saved_answers_are_scored_again_with_their_own_data(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own"
@@ -167,14 +167,14 @@ def test_saved_answers_are_looked_at_with_the_data_of_each(
     assert len(read_evaluations([tmp_path / "judged"])) == 2
 
 
-def test_keys_that_are_not_read_are_named(ask: Ask, tmp_path: Path) -> None:
+def test_unused_keys_are_named(ask: Ask, tmp_path: Path) -> None:
     write(tmp_path / "mine.jsonl", [{**row, "refrence": "x"} for row in ROWS])
     status, _, err = ask("mine.jsonl", "--encoder", "none")
     assert status == 0
     assert "not read: refrence (5 rows; did you mean 'reference'?)" in err
 
 
-def test_keys_that_are_named_are_read_on_the_command_line_and_in_a_file(ask: Ask, rows: Path, tmp_path: Path) -> None:
+def test_named_keys_are_read_from_the_command_line_and_from_a_file(ask: Ask, rows: Path, tmp_path: Path) -> None:
     nested = [{"q": {"text": row["question"]}, "a": row["answer"], "contexts": row.get("contexts")} for row in ROWS]
     (tmp_path / "other.json").write_text(json.dumps({"results": nested}, indent=1), encoding="utf-8")
     status, _, err = ask("other.json", "--encoder", "none")
@@ -289,7 +289,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
         (["nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_refused(ask: Ask, rows: Path, arguments: list[str], said: str) -> None:
+def test_contradictory_arguments_are_refused(ask: Ask, rows: Path, arguments: list[str], said: str) -> None:
     status, _, err = ask(*arguments)
     assert status == 1
     assert said in err

@@ -80,7 +80,7 @@ def test_its_retriever_by_name_and_by_import_path(ask: Ask, line: str) -> None:
     assert "1.000" in ask("evaluate-run", "mine", *options)
 
 
-def test_options_that_it_does_not_take_are_refused(ask: Ask) -> None:
+def test_unsupported_options_are_refused(ask: Ask) -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'min_length'"):
         parse("shared_words,min_lenght=4")
     with pytest.raises(ConfigurationError, match="found: Fraction of fractions:Fraction"):
@@ -98,7 +98,7 @@ def test_its_metric_joins_any_suite_once(ask: Ask) -> None:
         suite_named("mtrag+asks_back+asks_back")
 
 
-def test_its_rubric_is_asked_of_judges_and_its_table_ends_a_report(ask: Ask, tmp_path: Path) -> None:
+def test_its_rubric_is_judged_and_its_table_ends_a_report(ask: Ask, tmp_path: Path) -> None:
     with chat_server(lambda asked, _: completion(asked.strip().splitlines()[-1].replace("LABEL", "yes"))) as server:
         judges = [{"model": "kind", "base_url": server.base_url}]
         metadata = json.dumps({"data": "sample", "metrics": ["polite"], "judges": judges})
@@ -114,7 +114,7 @@ def test_its_rubric_is_asked_of_judges_and_its_table_ends_a_report(ask: Ask, tmp
     assert json.loads(sample)["filtered_resps"][0] in ask("report", tmp_path / "none", "--table", "refusals")
 
 
-def test_names_of_rubrics_and_tables_that_nobody_adds_are_refused(
+def test_unknown_names_of_rubrics_and_tables_are_refused(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = read_evaluations([save(tmp_path)])
@@ -137,7 +137,7 @@ def test_its_command_is_in_the_help_and_runs(ask: Ask) -> None:
     assert len(ask("harbour-questions", "--word", "ferry").splitlines()) == 2
 
 
-def test_the_doctor_and_link_know_it(ask: Ask, tmp_path: Path) -> None:
+def test_doctor_and_link_include_it(ask: Ask, tmp_path: Path) -> None:
     assert added_benchmark_names() == ["harbour_faq"]
     printed = ask("doctor")
     assert "benchmark of another package: harbour_faq" in printed

@@ -34,7 +34,7 @@ def visible(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_its_own_tests_pass_where_it_is_installed(installed: Path, tmp_path: Path) -> None:
+def test_its_own_tests_pass_after_installation(installed: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(PACKAGE / "tests")]
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)

@@ -332,7 +332,7 @@ def test_several_processes_are_rejected(load_task: Callable[..., ConversationTas
     ("metadata", "message"),
     [
         ({"run": "bm25.last_turn"}, "cannot use a stored run"),
-        ({"queries": "rewrite"}, "own rewrites are of its own history"),
+        ({"queries": "rewrite"}, "published rewrites belong to the benchmark's own history"),
         ({"queries": "last_trun"}, "last_turn"),
         ({"queries": "llm_rewrite"}, "needs one"),
         ({"rewriter": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}, "no other form takes one"),

@@ -71,17 +71,17 @@ IN_PART = {
     "grounding": "draws a thousand samples for each interval",
     "plausibility": "checks each of 30 damages on all answers of 30 systems",
     "synthesis": "encodes 14,443 propositions",
-    "turn_errors": "looks at 1,800 answers five times",
+    "turn_errors": "classifies 1,800 answers five times",
 }
-"""Script -> the reason why a test below calls its tables with less."""
+"""Script -> the reason why a test below calls its tables with less data."""
 NOT_RUN = {
     "official_agreement": "needs the official scripts; tests/judges/test_official_prompts.py calls its tables",
-    "official_scripts": "reads the official scripts for others, and measures nothing",
-    "train_refusals": "learns for minutes; tests/metrics/test_refusals.py calls what it learns and measures with",
+    "official_scripts": "loads the official scripts for other modules, and measures nothing",
+    "train_refusals": "trains for minutes; tests/metrics/test_refusals.py calls its functions",
 }
 
 
-def test_no_script_is_forgotten() -> None:
+def test_every_script_is_tested_or_excluded_with_a_reason() -> None:
     run = {line.split()[0] for line in SCRIPTS}
     assert sorted({*run, *IN_PART, *NOT_RUN}) == sorted(path.stem for path in PERF.glob("*.py"))
     assert not run & NOT_RUN.keys()
@@ -106,16 +106,16 @@ def test_script_prints_its_rows(line: str, tmp_path: Path, evaluations: Path) ->
         if not (shutil.which("chromium") and shutil.which("chromedriver")):
             pytest.skip("no browser: Chromium with chromedriver")
         run_command("report", evaluations, "--html", tmp_path / "page.html")
-    places = {"REAL": REAL_DATA, "SAMPLE": SAMPLE, "RESULTS": evaluations}
-    places |= {"PAGE": tmp_path / "page.html", "FOLDER": tmp_path / "made"}
+    paths = {"REAL": REAL_DATA, "SAMPLE": SAMPLE, "RESULTS": evaluations}
+    paths |= {"PAGE": tmp_path / "page.html", "FOLDER": tmp_path / "made"}
     name, *arguments = line.split()
-    filled = [re.sub("|".join(places), lambda found: str(places[found[0]]), one) for one in arguments]
+    filled = [re.sub("|".join(paths), lambda match: str(paths[match[0]]), argument) for argument in arguments]
     text = printed(name, filled, tmp_path)
     check(text, *SCRIPTS[line])
 
 
 def check(text: str, n_rows: int, row: str) -> None:
-    """Fail unless a text has rows of a form, and finite numbers only."""
+    """Fail unless a text has the expected rows and only finite numbers."""
     assert len(re.findall(row, text, re.MULTILINE)) >= n_rows, text
     assert not re.search(r"\b(nan|inf)\b", text), text
 

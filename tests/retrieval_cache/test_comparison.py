@@ -115,7 +115,7 @@ def test_notes_name_properties_that_lower_a_mean(workspace: Workspace, tmp_path:
     file.write_text("".join(lines), encoding="utf-8")
     notes = {mean.column.name: mean.column.note for mean in compare_runs(workspace, [NAMES[0], str(file)]).means}
     assert notes[NAMES[0]] == ""
-    assert notes[str(file)].startswith("leaves ")
-    assert " judged queries out (counted 0): " in notes[str(file)]
+    assert notes[str(file)].startswith("omits ")
+    assert " judged queries (counted 0): " in notes[str(file)]
     assert "; equal scores for all passages in " in notes[str(file)]
-    assert notes[str(file)].endswith("; ranks at most 2 passages a query: R@5, nDCG@5 count no more")
+    assert notes[str(file)].endswith("; ranks at most 2 passages per query, below the cut-off of R@5, nDCG@5")

@@ -81,7 +81,7 @@ def test_a_run_over_several_corpora_loads_its_encoder_once(
     assert len(loaded) == 2
     assert {ranked.passage_id for ranking in read_run(stored).values() for ranked in ranking} == {"p0", "p1", "p2"}
     make().describe()
-    assert len(loaded) == 4, "what a run loaded is not held behind it"
+    assert len(loaded) == 4, "models are released after a run"
 
 
 def test_a_corpus_is_encoded_once_for_all_retrievers(
@@ -108,11 +108,11 @@ def test_a_corpus_is_encoded_once_for_all_retrievers(
         {"q": "moons of Mars"}, 3
     )
     indexed(parse("dense:minilm,max_length=8"), source, store)
-    assert len(list((store.root / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
+    assert len(list((store.root / "vectors").iterdir())) == 2, "another encoder has its own vectors"
     (tmp_path / "other.jsonl").write_text('{"_id": "p0", "title": "", "text": "Venus has no moons."}\n')
     other_source = open_source(str(tmp_path / "other.jsonl"), lambda: None, lambda key: tmp_path / key)
     indexed(parse("dense:minilm"), other_source, store)
-    assert len(list((store.root / "vectors").iterdir())) == 3, "another corpus has vectors of its own"
+    assert len(list((store.root / "vectors").iterdir())) == 3, "another corpus has its own vectors"
 
 
 def test_progress_of_encoding_has_the_number_of_passages(source: PassageSource, tmp_path: Path) -> None:

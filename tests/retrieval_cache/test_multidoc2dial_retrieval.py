@@ -46,7 +46,7 @@ def test_the_papers_query_forms_are_accepted_as_aliases() -> None:
         "decontextualized": "rewrite",
     }.items():
         built = build_queries(benchmark("multidoc2dial"), alias)
-        assert built.form == alias, "tables are headed by the name that was asked for"
+        assert built.form == alias, "tables show the requested name"
         assert replace(built, form=form) == build_queries(benchmark("multidoc2dial"), form)
         with pytest.raises(ConfigurationError, match=f"{form} more than once"):
             fused_queries([built, build_queries(benchmark("multidoc2dial"), form)])

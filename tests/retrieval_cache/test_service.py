@@ -90,7 +90,7 @@ def test_a_repeated_run_is_shown_once_and_a_run_of_other_data_is_refused(workspa
     run = retrieve(workspace, "bm25", "last_turn", depth=3, name="mine")
     text = render([evaluate_runs(workspace, ["mine", "mine"])], Format.MARKDOWN)
     assert text == render([evaluate_runs(workspace, ["mine"])], Format.MARKDOWN)
-    assert "- mine ranks at most 3 passages a query: " in text
+    assert "- mine ranks at most 3 passages per query, " in text
     with raises(CacheError):
         evaluate_runs(replace(workspace, benchmark="custom"), ["mine"])
     file = next(run.folder.glob("*.trec"))

@@ -1,8 +1,9 @@
 """CORAL: conversations made from Wikipedia articles, with long answers that cite their passages (Cheng et al. 2025).
 
 A task is a turn of the test split. The files contain citations in answers as `[12]`, where 12 is the passage's id.
-Targets and earlier turns are stripped of them, and `extra["cited"]` contains the ids. The way of walking through an
-article gives four types of conversation (LDS, SIDS, STRW, DTRW), stored in `question_types` and in conversation ids.
+Targets and earlier turns are stripped of them, and `extra["cited"]` contains the ids. Four ways of walking
+through an article give four types of conversation (LDS, SIDS, STRW, DTRW), stored in `question_types` and in
+conversation ids.
 
 The corpus contains the texts of the passages. Each question has a rewritten form that is understandable on its own.
 """
@@ -184,7 +185,7 @@ def bleu(pairs: Iterable[Pair]) -> float:
 METRICS = (
     Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=bleu),
     Metric("citation_precision", "share of the cited passages that the reference answer cites; 0 for no citation"),
-    Metric("citation_recall", "share of the passages that the reference answer cites which the answer cites"),
+    Metric("citation_recall", "share of the reference answer's cited passages that the answer cites too"),
 )
 
 

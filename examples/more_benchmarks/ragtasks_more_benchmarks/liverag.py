@@ -166,7 +166,7 @@ def correctness() -> Rubric:
         texts = {"question": task.question, "reference": task.target, "statements": statements, "answer": response.text}
         return ask(prompt, _FORM, partial(_points, CORRECTNESS), **texts)
 
-    return Rubric(CORRECTNESS, "whether the reply is right and to the point", open_, (prompt.source,))
+    return Rubric(CORRECTNESS, "whether the reply is correct and relevant", open_, (prompt.source,))
 
 
 def faithfulness() -> Rubric:
@@ -180,7 +180,7 @@ def faithfulness() -> Rubric:
         read = partial(_points, FAITHFULNESS)
         return ask(prompt, _FORM, read, passages=passages, answer=response.text)
 
-    return Rubric(FAITHFULNESS, "how far the passages support the reply", open_, (prompt.source,))
+    return Rubric(FAITHFULNESS, "degree to which the passages support the reply", open_, (prompt.source,))
 
 
 def _points(rubric: str, reply: str, code: str) -> Finding:
@@ -198,8 +198,8 @@ MTRAG = suite_named("mtrag")
 METRICS = tuple(
     Metric(name, f"{description}, by LLM judges", needs_judges=True, bounds=(low, high), rubrics=frozenset({name}))
     for name, description, low, high in (
-        (CORRECTNESS, "2 correct, 1 correct with what is beside the point, 0 no answer, -1 wrong", -1, 2),
-        (FAITHFULNESS, "1 all of it, 0 a part of it, -1 nothing of it from the passages", -1, 1),
+        (CORRECTNESS, "2 correct, 1 correct with irrelevant content, 0 no answer, -1 wrong", -1, 2),
+        (FAITHFULNESS, "supported by the passages: 1 fully, 0 partly, -1 not", -1, 1),
     )
 )
 

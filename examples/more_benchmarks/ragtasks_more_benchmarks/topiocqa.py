@@ -86,7 +86,7 @@ class _Question(_Answer):
     turn: Whole = Field(alias="Turn_no", ge=1)
     question: Text = Field(alias="Question")
     context: Annotated[list[Text], AfterValidator(_in_turn)] = Field(alias="Context")
-    others: list[_Answer] = Field(alias="Additional_answers")
+    further_answers: list[_Answer] = Field(alias="Additional_answers")
     gold: _GoldPassage = Field(alias="Gold_passage")
     topic: str | None = Field(None, alias="Topic")
     section: str | None = Field(None, alias="Topic_section")
@@ -98,7 +98,7 @@ def _tasks(problems: Problems) -> Iterator[Task]:
 
 
 def _task(row: _Question) -> Task:
-    answers = [answer.text.strip() for answer in (row, *row.others)]
+    answers = [answer.text.strip() for answer in (row, *row.further_answers)]
     texts = [*row.context, row.question]
     gold = Passage(row.gold.passage_id, row.gold.text, row.gold.title.replace(" [SEP] ", " - "))
     return Task(
@@ -194,9 +194,8 @@ def official_scores(text: str, answers: Sequence[str]) -> tuple[float, float]:
     """Return exact match and F1, 0 to 1, higher is better, as computed by the official script.
 
     With several answers, each is left out in turn, the best score against the others is used, and the score is the
-    mean.
-    People are scored against the others' answers, so models get equally many chances. A model that repeats one of the
-    answers verbatim may therefore score below 1.
+    mean. People are scored against the others' answers, so models get equally many chances. A model that repeats one of
+    the answers verbatim may therefore score below 1.
 
     Source: `evaluate_reader.py` of McGill-NLP/topiocqa at 49b710e, divided by 100 and not rounded.
     """

@@ -106,7 +106,7 @@ TASK = open_benchmark("liverag", SAMPLE).tasks[2]
 RESPONSE = Response(TASK, TASK.references, "Yes, it was much cheaper.")
 
 
-def asked(step: Question | Finding) -> Question:
+def question_of(step: Question | Finding) -> Question:
     assert isinstance(step, Question)
     return step
 
@@ -118,14 +118,14 @@ def read(question: Question, label: str) -> Finding:
 
 
 def test_a_judge_of_correctness_sees_question_answer_and_statements() -> None:
-    question = asked(correctness().open(RESPONSE))
+    question = question_of(correctness().open(RESPONSE))
     assert all(text in question.text for text in (TASK.question, TASK.target, RESPONSE.text))
     assert question.text.count(TASK.target) == 2  # as answer and as its only statement
     assert TASK.references[0].text not in question.text
 
 
 def test_a_judge_of_faithfulness_sees_passages_and_no_reference_answer() -> None:
-    question = asked(faithfulness().open(RESPONSE))
+    question = question_of(faithfulness().open(RESPONSE))
     assert all(passage.text in question.text for passage in TASK.references)
     assert TASK.target not in question.text
     unasked = faithfulness().open(replace(RESPONSE, passages=()))
@@ -137,7 +137,7 @@ def test_a_judge_of_faithfulness_sees_passages_and_no_reference_answer() -> None
     (name, label, points) for name, labels in POINTS.items() for label, points in labels.items()
 ])  # fmt: skip
 def test_labels_are_points_of_the_challenge(rubric: str, label: str, points: int) -> None:
-    question = asked({CORRECTNESS: correctness, FAITHFULNESS: faithfulness}[rubric]().open(RESPONSE))
+    question = question_of({CORRECTNESS: correctness, FAITHFULNESS: faithfulness}[rubric]().open(RESPONSE))
     verdict = read(question, label)
     assert verdict.value is not None
     assert 0 <= verdict.value <= 1

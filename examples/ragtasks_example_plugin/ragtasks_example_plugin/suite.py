@@ -7,7 +7,7 @@ from ragtasks.records import Response, Score
 from ragtasks.suites import ScoringInputs, Suite
 
 METRICS = (
-    Metric("keyword_recall", "share of the question's keywords in the answer; unscored where it has none"),
+    Metric("keyword_recall", "share of the question's keywords in the answer; unscored without keywords"),
     Metric("answer_words", "words of the answer", higher_is_better=None, bounds=COUNT),
 )
 

@@ -133,7 +133,7 @@ def test_index_and_search(cluster: Cluster, elser: ElserRetriever, tmp_path: Pat
     run = elser.search({"a": "bee number 3", "b": "nothing", "blank": " ", "again": "bee number 3"}, 3)
     assert run["a"] == (Ranked("p7", 3.0), Ranked("p3", 3.0), Ranked("p9", 2.0))
     assert run == {"a": run["a"], "b": (), "blank": (), "again": run["a"]}
-    assert len(cluster.queries) == 2, "each text is asked once, a blank one never"
+    assert len(cluster.queries) == 2, "each text is sent once, a blank text never"
     assert cluster.queries[0]["sort"] == [{"_score": "desc"}, {"passage_id": "desc"}]
     expected = {"field": "tokens", "inference_id": ".elser_model_2", "query": "bee number 3"}
     assert cluster.queries[0]["query"] == {"sparse_vector": expected}

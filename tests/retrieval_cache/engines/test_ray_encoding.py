@@ -141,7 +141,7 @@ def test_a_node_killed_during_encoding_changes_no_vector(
         np.testing.assert_allclose(np.load(folder / name), np.load(tmp_path / "alone" / name), atol=1e-3)
     again = retrieve(corpus, "all_questions")
     assert again.returncode == 0, again.stderr
-    assert contents(folder) == ours, "the command encoded again what the workers had finished"
+    assert contents(folder) == ours, "the command encoded finished shards again"
 
 
 def test_finished_shards_are_kept_and_corrupt_shards_are_encoded_again(
@@ -179,7 +179,7 @@ def test_errors_of_a_worker_are_reported_unchanged(nodes: Nodes, tmp_path: Path)
 def test_bad_input_is_refused_before_a_worker_starts(nodes: Nodes, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="'empty'"):
         encoded([Passage("empty", " ")], tmp_path / "vectors")
-    with pytest.raises(ConfigurationError, match="0 GPUs, and a worker asks for 1 and 1"):
+    with pytest.raises(ConfigurationError, match="0 GPUs; a worker requires 1 and 1"):
         encoded([Passage("a", "text")], tmp_path / "vectors", gpus=1)
     assert encoded([], tmp_path / "vectors") == []
 

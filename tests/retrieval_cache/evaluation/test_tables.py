@@ -199,7 +199,7 @@ def test_omitted_queries_are_counted_and_named() -> None:
     names = tuple(r.query_id for r in evaluation().results[:12])
     coverage = replace(evaluation().coverage, omitted=names, without_relevant=names[:1], unjudged=("a", "b", "c"))
     text = rendered([replace(evaluation(), coverage=coverage)])
-    assert f"mine leaves 12 of 777 judged queries out (counted 0): {', '.join(names[:10])} and 2 more.\n" in text
+    assert f"mine omits 12 of 777 judged queries (counted 0): {', '.join(names[:10])} and 2 more.\n" in text
     assert f"without a relevant passage (counted 0): {names[0]}.\n" in text
     assert "mine: 3 of its queries are not judged (ignored)." in text
 
@@ -207,7 +207,8 @@ def test_omitted_queries_are_counted_and_named() -> None:
 def test_a_note_names_the_metrics_that_a_shallow_run_cannot_reach() -> None:
     notes = {depth: "ranks at most" in rendered([evaluation(depth=depth)]) for depth in (19, 20)}
     assert notes == {19: True, 20: False}
-    assert "mine ranks at most 5 passages a query: R@10, nDCG@10, R@20 count no more" in rendered([evaluation(depth=5)])
+    note = "mine ranks at most 5 passages per query, below the cut-off of R@10, nDCG@10, R@20"
+    assert note in rendered([evaluation(depth=5)])
 
 
 def test_without_standalone_labels_there_is_no_note_on_them() -> None:
@@ -252,4 +253,4 @@ def test_every_table_is_rectangular_on_real_queries(mtrag_root: Path) -> None:
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     assert len(blocks) == 5
     assert all(len({line.count("|") for line in block}) == len({len(line) for line in block}) == 1 for block in blocks)
-    assert "every run leaves 777 of 777 judged queries out" in text
+    assert "every run omits 777 of 777 judged queries" in text

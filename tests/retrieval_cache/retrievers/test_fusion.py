@@ -199,7 +199,7 @@ def test_a_written_value_survives_a_list(value: str | int | float | bool) -> Non
         ("rerank(bm25,cross-encoder:x,depth=1.5)", "depth as a whole number"),
         (f"run:{'x' * 300_000}", "no such file"),
         ("run:a\0b", "no such file"),
-        ("hybrid(" * 5_000 + "bm25" + ")" * 5_000, "at most 50 retrievers inside of each other"),
+        ("hybrid(" * 5_000 + "bm25" + ")" * 5_000, "at most 50 nested retrievers"),
         ("dense:some/model,normalise=false", "did you mean 'normalize'"),
         ("elser:http://localhost:9200", "missing a required argument: 'index'"),
     ],
