@@ -56,7 +56,7 @@ synthesize_command = typer.Typer(rich_help_panel="Your own data")
 def synthesize(  # noqa: PLR0917 (one parameter per option)
     documents: Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")],
     out: Annotated[Path, typer.Option("--output", help="Folder for the benchmark; must be new or empty.")],
-    model: Annotated[str, typer.Option(help="Model that writes: openai/NAME, or NAME,base_url=ADDRESS.")],
+    model: Annotated[str, typer.Option(help="Model that writes the texts: openai/NAME, or NAME,base_url=ADDRESS.")],
     kind: Annotated[
         Literal["dialogues", "multihop", "mtrag-s"],
         typer.Option(metavar="<kind>", help="dialogues, multihop (several articles) or mtrag-s."),
@@ -73,7 +73,7 @@ def synthesize(  # noqa: PLR0917 (one parameter per option)
 ) -> None:
     """Make conversations with reference answers from documents.
 
-    The folder is for `ragtasks check` and the harness tasks custom_*.
+    Check the folder with `ragtasks check`; evaluate it with the harness tasks custom_*.
     """
     from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
     from ragtasks.synthesis.pipeline import Settings

@@ -41,7 +41,7 @@ def serve(
     *,
     typed_names: TYPED_NAMES = False,
 ) -> None:
-    """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
+    """Serve pages for reviewing pairs until Ctrl-C. Every decision is saved at once."""
     from ragtasks.synthesis.review import read_pairs
     from ragtasks.synthesis.review_pages import serve_review
 
