@@ -68,7 +68,7 @@ class Rubric:
     name: str
     """Name in tables, logs and caches."""
     description: str
-    """One line for the legends of tables."""
+    """One line for the legends of tables. Results store it: with another text, judged scores are not comparable."""
     open: Callable[[Response], Question | Finding]
     """Response -> first question, or the finding if no question is needed."""
     prompts: tuple[str, ...] = ()

@@ -354,7 +354,7 @@ def ragas_rl_f() -> Rubric:
 def unjudged_rl_f(reason: str) -> Rubric:
     """Return a rubric `rl_f` without questions, for evaluations without ragas, whose prompts are not replaced."""
     finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
-    return Rubric(RL_F, "no questions: ragas is missing", lambda _: finding, ("none",))
+    return Rubric(RL_F, "not asked, as ragas is missing", lambda _: finding, ("none",))
 
 
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:

@@ -115,7 +115,7 @@ def rl_r() -> Rubric:
     paper does not name; here the judge compares them.
     """
     first, second = shipped_template("judges/asked_questions"), shipped_template("judges/same_question")
-    description = "share of three questions derived from the answer that match the user's question, judged"
+    description = "share of three questions derived from the answer that ask what the user asked, judged"
 
     def open_(response: Response) -> Question | Finding:
         if not response.text.strip():
@@ -315,7 +315,7 @@ def idk() -> Rubric:
     """
     return _labelled(
         IDK,
-        "whether the response states that it does not know the answer",
+        "whether the response says that it does not know",
         LABEL_VALUES,
         lambda response: {"question": response.task.question, "answer": response.text},
     )
@@ -328,7 +328,7 @@ def clarification() -> Rubric:
     """
     rubric = _labelled(
         CLARIFICATION,
-        "whether the response asks a clarifying question",
+        "whether the response asks what is meant",
         _YES_NO_VALUES,
         lambda response: {**_task_of(response), "answer": response.text},
     )
