@@ -58,7 +58,7 @@ def test_the_output_contains_the_conclusion_and_names_other_tables(folder: Path)
     assert "scored with: encoder minilm, IDK detector ngrams-1; 95 % intervals: over conversations\n" in text
     assert len(text.splitlines()) < 25
     assert text.rpartition("- ")[0].strip() in (whole := report(folder, "--full"))
-    assert "profiles: _ibm: official scripts" in whole
+    assert "profiles: official scripts for metrics that end in _ibm" in whole
     assert "profiles:" not in text
     assert "Conclusion" in {line["table"] for line in csv.DictReader(report(folder, "--format", "csv").splitlines())}
 

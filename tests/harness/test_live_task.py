@@ -334,8 +334,8 @@ def test_several_processes_are_rejected(load_task: Callable[..., ConversationTas
         ({"run": "bm25.last_turn"}, "cannot use a stored run"),
         ({"queries": "rewrite"}, "published rewrites belong to the benchmark's own history"),
         ({"queries": "last_trun"}, "last_turn"),
-        ({"queries": "llm_rewrite"}, "needs one"),
-        ({"rewriter": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}, "no other form takes one"),
+        ({"queries": "llm_rewrite"}, "requires a rewriter"),
+        ({"rewriter": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}, "no other form accepts one"),
         ({"retriever": "bm26"}, "bm25"),
     ],
 )
