@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +28,20 @@ NAMES_OUT = {
     "said": "the message, the reply or the vote",
     "shown": "what it is: a text, a page, a table",
     "told": "the message or the report",
+}
+PROSE_INSTEAD = {
+    "anew": "again",
+    "anybody": "the user or the reader",
+    "beside": "next to",
+    "hardly": "barely, or a number",
+    "lacking": "missing",
+    "nobody": "name the person or the program",
+    "said": "the message or the reply",
+    "says": "reports, prints, states or contains",
+    "tell": "report, print or state",
+    "tells": "reports, prints or states",
+    "told": "is configured with, or receives",
+    "whoever": "name the person",
 }
 # Exceptions: figures of a paper have numbers; matplotlib calls its canvas a figure; refusals may contain "lack".
 ALLOWED = re.compile(
@@ -80,3 +97,28 @@ def test_parts_of_names_are_found() -> None:
         "_MOST_SHOWN = 3\nunshown: int = 4\nclass KeptReplies:\n    def tell(self): told = 1\nasync def asked(): pass\n"
     )
     assert [name for name in names_of(source) if participles(name)] == ["KeptReplies", "asked", "_MOST_SHOWN"]
+
+
+def prose_of(source: str) -> Iterator[str]:
+    """Yield the docstrings and comments of a module, without code between backticks."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield re.sub(r"`[^`]*`", "", node.value.value)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def prose_words_out(source: str) -> list[str]:
+    """Return the words of docstrings and comments that have a plainer substitute."""
+    return [word for text in prose_of(source) for word in re.findall(r"[a-z]+", text.lower()) if word in PROSE_INSTEAD]
+
+
+def test_docstrings_and_comments_use_plain_words() -> None:
+    words = {path.name: prose_words_out(path.read_text(encoding="utf-8")) for path in FILES}
+    assert {name: words for name, words in words.items() if words} == {}, f"write {PROSE_INSTEAD} instead"
+
+
+def test_words_in_code_and_in_backticks_are_no_prose() -> None:
+    source = '"""Return `says`.\n\nThe file tells."""\ntold = "nobody"  # whoever reads\n'
+    assert prose_words_out(source) == ["tells", "whoever"]
