@@ -24,13 +24,14 @@ Comparison = tuple[str, str, float]
 """(first system, second system, share of the first: 1, 0.5 or 0)."""
 
 NO_MAXIMUM = "no finite rating fits these votes: they are too few or too one-sided"
-"""Reason if Newton's method diverges."""
+"""Reason if the likelihood has no maximum, for example if one of two systems never wins but ties."""
 ONLY_TIES = "only ties"
 """Reason if no vote has a winner."""
 
 _MOST_STEPS = 100
 _FARTHEST = 30.0  # a strength that wins all but 1 in 10^13: the likelihood has no maximum
 _CLOSE_ENOUGH = 1e-10
+_WORST_CONDITION = 1e10  # of the scaled information: above it, a direction of the likelihood is flat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +137,9 @@ def _maximise(design: Floats, shares: Floats) -> tuple[Floats, float | None, Flo
         if np.abs(step).max() < _CLOSE_ENOUGH:
             break
     else:
+        return None
+    scale = np.sqrt(np.diag(information))
+    if not scale.all() or np.linalg.cond(information / np.outer(scale, scale)) > _WORST_CONDITION:
         return None
     influence = np.linalg.solve(information, gradients.T).T
     return point, float(point[-1]) if has_ties else None, np.asarray(influence)

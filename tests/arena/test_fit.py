@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from ragtasks.arena.bradley_terry import fit
+from ragtasks.arena.bradley_terry import NO_MAXIMUM, fit
 from ragtasks.statistics import Floats
 from tests.arena._made import Tournament, tournament
 
@@ -99,6 +99,21 @@ def test_an_undefeated_system_has_no_rating_and_the_others_do() -> None:
     assert fitted.unrated["best"] == "won every battle: no finite rating"
     assert fitted.unrated["worst"] == "lost every battle: no finite rating"
     assert set(fitted.unrated) == {"best", "worst", "x", "y"}
+
+
+@pytest.mark.parametrize("n_wins", [1, 3, 40])
+def test_wins_and_ties_without_a_loss_have_no_finite_rating(n_wins: int) -> None:
+    votes = [("a", "b", 0.5)] * 7 + [("a", "b", 1.0)] * n_wins
+    fitted = fit(votes)
+    assert (fitted.systems, fitted.unrated) == ((), {"a": NO_MAXIMUM, "b": NO_MAXIMUM})
+    assert fit([*votes, ("a", "b", 0.0)]).systems == ("a", "b")
+
+
+def test_long_chains_and_rare_upsets_keep_their_rating() -> None:
+    chain = [(f"s{n}", f"s{n + 1}", share) for n in range(80) for share in (1.0, 0.5, 0.0)]
+    assert len(fit(chain).systems) == 81
+    upset = fit([*[("a", "b", 1.0)] * 20_000, ("a", "b", 0.0)])
+    assert upset.strengths[0] - upset.strengths[1] == pytest.approx(math.log(20_000), abs=1e-6)
 
 
 def test_wins_outside_the_rated_group_are_reported() -> None:
