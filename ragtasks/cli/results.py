@@ -17,7 +17,7 @@ from ragtasks.progress import step
 if TYPE_CHECKING:
     from ragtasks.reports.history import History
 
-results = typer.Typer(help="List, show, remove and export results and runs; write a leaderboard.", no_args_is_help=True)
+results = typer.Typer(help="List, show, remove and export results and runs; leaderboard.", no_args_is_help=True)
 app.add_typer(results, name="results")
 
 
