@@ -182,6 +182,8 @@ def score_notes(done: SystemScores) -> Iterator[str]:
         domains = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())
         yield f"missing: {n} of {done.n_tasks} tasks have no answer ({domains}) and are in no mean"
+    if done.n_left_out:
+        yield f"left out: answers to conversational tasks, which do not count ({done.n_left_out})"
     if done.n_failed:
         yield f"failed: {done.n_failed} requests failed; the samples contain the reasons"
     if done.n_without:

@@ -87,6 +87,8 @@ class SystemScores:
     """Plausibility checks of the setting; empty for a baseline."""
     max_implausible: float = 1.0
     """Maximum share of implausible answers for a successful exit."""
+    n_left_out: int = 0
+    """Answers to conversational tasks, which do not count."""
     is_own_rows: bool = False
     """Whether the questions are from the user's own rows, not a benchmark."""
 
@@ -195,6 +197,7 @@ def score_answers(
         problems=problems,
         checked=tuple(checked),
         max_implausible=config.max_implausible,
+        n_left_out=len(by_task) - len(task_answers),
         is_own_rows=answers.benchmark.name == ROWS,
     )
 

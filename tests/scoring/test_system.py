@@ -15,6 +15,7 @@ from ragtasks.clients import no_secrets, system_endpoint
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, ImplausibleError, ModelError
 from ragtasks.records import Answerability, Ending, Passage, Setting, ToolStep, Trajectory
+from ragtasks.reports.outcome import score_notes
 from ragtasks.results import GivenAnswer, own_rows, read_evaluations
 from ragtasks.scoring import (
     Folders,
@@ -79,6 +80,8 @@ def test_every_type_of_answer_is_counted(sample: Benchmark, folders: Folders, tm
     assert (found.n_tasks, found.n_answers, found.n_failed) == (9, 4, 1)
     assert (found.n_own_contexts, found.n_without, found.n_searched) == (3, 1, 1)
     assert dict(found.missing) == {"workshop": 4}
+    assert found.n_left_out == 1
+    assert "left out: answers to conversational tasks, which do not count (1)" in list(score_notes(found))
     assert found.problems == ()
     assert (found.is_agentic, found.is_own_rows) == (False, False)
     assert found.max_implausible == 1.0
