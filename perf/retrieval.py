@@ -7,6 +7,12 @@ end is reading, tokenizing, building and answering. rank_bm25 may answer a sampl
 scaled, and the table states so. Tokenizing all texts is measured separately.
 
     python perf/retrieval.py --data path/to/mt-rag-benchmark --sizes 10000 60000 366000
+
+With `--agreement`, two or more retriever lines search the checkout's own corpora for all rewritten questions. The rows
+contain times, memory, mean nDCG@5, and the agreement of the first five passages with those of the first line: the share
+of questions with the same five in any order and in the same order, and the mean number in common.
+
+    python perf/retrieval.py --data path/to/mt-rag-benchmark --agreement bm25 rank_bm25
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import json
 import random
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,10 +35,15 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks import retrieval_side
+from ragtasks.files import Ranked
+from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Passage
 from retrieval_cache import read_corpus
+from retrieval_cache.spec import parse
 
 K = 10
+AGREEING = 5
+"""Passages per question whose agreement is measured."""
 N_QUESTIONS = 777
 """Judged questions of MTRAG."""
 SYSTEMS = ("ours", "tantivy", "bm25s", "rank_bm25", "tokenising")
@@ -157,6 +169,50 @@ def measure_tokenising(corpus: Path, folder: Path, queries: dict[str, str]) -> d
     return {"build": build, "search": search, "load": 0.0, "n_hits": n_terms}
 
 
+def measure_line(line: str, root: Path) -> dict[str, Any]:
+    """Return the five best passages of one retriever line for each judged question, with times and peak memory."""
+    side = retrieval_side("mtrag")
+    assert side.load_rewrites
+    build = search = 0.0
+    run: dict[str, list[tuple[str, float]]] = {}
+    for domain in side.domains:
+        judged = {qrel.query_id for qrel in side.load_qrels(root, domain)}
+        queries = {query: text for query, text in side.load_rewrites(root, domain).items() if query in judged}
+        corpus, retriever = str(side.corpus_file(root, domain)), parse(line)
+        with tempfile.TemporaryDirectory() as folder:
+            _, seconds = clock(lambda: retriever.index(read_corpus(corpus), Path(folder)))  # noqa: B023
+            build += seconds
+            rankings, seconds = clock(lambda: retriever.search(queries, AGREEING))  # noqa: B023
+            search += seconds
+        run |= {query: [(hit.passage_id, hit.score) for hit in hits] for query, hits in rankings.items()}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"build": build, "search": search, "peak_mib": peak, "run": run}
+
+
+def report_agreement(root: Path, lines: list[str]) -> None:
+    """Print a row for each retriever line."""
+    side = retrieval_side("mtrag")
+    qrels = [qrel for domain in side.domains for qrel in side.load_qrels(root, domain)]
+    metric = retrieval_metric(f"nDCG@{AGREEING}")
+    first: dict[str, list[str]] = {}
+    columns = f"{'build s':>9}{'search s':>10}{'peak MiB':>10}{'nDCG@5':>8}"
+    print(f"{columns}{'same set':>10}{'same order':>12}{'in common':>11}")
+    for line in lines:
+        row = json.loads(in_child(root, "--search", line))
+        run = {query: tuple(Ranked(*hit) for hit in hits) for query, hits in row["run"].items()}
+        values = score_run(run, qrels, [metric]).values.values()
+        ranked = {query: [hit.passage_id for hit in hits] for query, hits in run.items()}
+        first = first or ranked
+        pairs = [(ranked[query], first[query]) for query in first]
+        same_set, same_order = (sum(key(a) == key(b) for a, b in pairs) / len(pairs) for key in (set, list))
+        mean = statistics.fmean(scores[metric.name] for scores in values)
+        in_common = sum(len({*a} & {*b}) for a, b in pairs) / len(pairs)
+        print(
+            f"{row['build']:>9.2f}{row['search']:>10.2f}{row['peak_mib']:>10.0f}{mean:>8.3f}"
+            f"{same_set:>10.3f}{same_order:>12.3f}{in_common:>11.2f}  {line}"
+        )
+
+
 def clock(call: Callable[[], Any]) -> tuple[Any, float]:
     """Return (result, seconds)."""
     start = time.perf_counter()
@@ -220,6 +276,8 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 60_000, 366_000])
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--rank-bm25-queries", type=int, default=N_QUESTIONS, help="questions for rank_bm25, of 777")
+    parser.add_argument("--agreement", nargs="+", metavar="LINE", help="retriever lines to compare with the first one")
+    parser.add_argument("--search", help=argparse.SUPPRESS)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -229,6 +287,12 @@ def main() -> None:
         return
     if options.make:
         make_corpus(options.data, int(options.make[0]), Path(options.make[1]))
+        return
+    if options.search:
+        print(json.dumps(measure_line(options.search, options.data)))
+        return
+    if options.agreement:
+        report_agreement(options.data, options.agreement)
         return
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """The retriever line: its grammar, parsed into a retriever.
 
-    bm25    bm25-standard    bm25s:k1=0.9,b=0.4    run:FILE
+    bm25    bm25-standard    bm25s:k1=0.9,b=0.4    rank_bm25[:analyser=english]    run:FILE
     dense:MODEL[,option=value]    sparse:MODEL
     dense:openai/NAME[,dimensions=256]    dense:NAME,base_url=ADDRESS[,option=value]
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
@@ -288,6 +288,7 @@ RETRIEVERS = ExtensionPoint(
         "bm25-standard": "retrieval_cache.retrievers.bm25:Bm25Retriever",
         "bm25s": "retrieval_cache.retrievers.bm25:Bm25sRetriever",
         "dense": "retrieval_cache.retrievers.dense:DenseRetriever",
+        "rank_bm25": "retrieval_cache.retrievers.bm25:RankBm25Retriever",
         "run": "retrieval_cache.retrievers.run_file:RunFileRetriever",
         "sparse": "retrieval_cache.retrievers.sparse:SparseRetriever",
     },
@@ -304,7 +305,7 @@ def filled_by(line: str) -> Fill:
     return WORKERS.get(re.split("[:,]", line)[0])(line)
 
 
-_PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": []}
+_PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": [], "rank_bm25": []}
 """Built-in retrievers without an argument -> fixed arguments."""
 
 _NAMED = ("dense", "run", "sparse")

@@ -1,9 +1,10 @@
-"""Lexical retrievers: BM25 of two libraries, with the same analyzers and index storage."""
+"""Lexical retrievers: BM25 of three libraries, with the same analyzers and index storage."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,10 +24,14 @@ from ragtasks.requirements import importing
 from retrieval_cache.retrievers.protocol import Retriever, not_indexed
 
 if TYPE_CHECKING:
+    import numpy as np
     import tantivy
+    from numpy.typing import NDArray
 
 _IDS = "ids.json"
 """File with the passage id of every row and the parameters of the index."""
+_TERMS = "terms.jsonl"
+"""File with the terms of every row, for a library without an index of its own."""
 _EVERY = 5000
 """Passages between two progress calls."""
 
@@ -211,8 +216,6 @@ class Bm25sRetriever(LexicalRetriever):
 
     def __init__(self, k1: float = 1.2, b: float = 0.75, analyser: str = "english") -> None:
         self._k1, self._b = _checked("k1", k1, 100.0), _checked("b", b, 1.0)
-        if analyser not in ANALYSERS:
-            raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(str(analyser), ANALYSERS)}")
         self._analyser = analyser
         self._terms = term_lister(analyser)
         super().__init__()
@@ -254,18 +257,19 @@ class Bm25sRetriever(LexicalRetriever):
         return has_terms and bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
 
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
-        """Return the best `k` passages with a nonzero score. The cut follows the rule for ties."""
-        import numpy as np
-
         numbers = self._index.get_tokens_ids(self._terms(text)) if self._index else []
-        if not numbers:
-            return ()
-        scores = self._index.get_scores_from_ids(numbers)
-        rows = np.flatnonzero(scores)
-        if len(rows) > k:
-            cut = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
-            rows = rows[scores[rows] >= cut]
-        return in_rank_order(Ranked(self._ids[row], float(scores[row])) for row in rows.tolist())[:k]
+        return _best(self._index.get_scores_from_ids(numbers), self._ids, k) if numbers else ()
+
+
+def _best(scores: NDArray[np.float32], ids: Sequence[str], k: int) -> tuple[Ranked, ...]:
+    """Return the best `k` passages with a nonzero score. The cut follows the rule for ties."""
+    import numpy as np
+
+    rows = np.flatnonzero(scores)
+    if len(rows) > k:
+        cut = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
+        rows = rows[scores[rows] >= cut]
+    return in_rank_order(Ranked(ids[row], float(scores[row])) for row in rows.tolist())[:k]
 
 
 def _checked(name: str, value: object, highest: float) -> float:
@@ -278,6 +282,63 @@ def _checked(name: str, value: object, highest: float) -> float:
             next_step="such as bm25s:k1=0.9,b=0.4",
         )
     return float(value)
+
+
+# BM25 in rank_bm25, plain Python for small corpora. Its `BM25Okapi` is Robertson's formula without Lucene's 1 + in the
+# idf: a term in more than half of the passages gets `epsilon` times the mean idf, so in a tiny corpus scores can be
+# negative. Every search reads every passage once per query term, and the counted terms of all passages are in memory.
+
+_OKAPI = {"k1": 1.5, "b": 0.75, "epsilon": 0.25}
+"""Defaults of the library."""
+
+
+class RankBm25Retriever(LexicalRetriever):
+    """BM25Okapi over one corpus, with the library's defaults; scores are rounded to 32-bit floats."""
+
+    _folder = "rank_bm25"
+
+    def __init__(self, analyser: str = "standard") -> None:
+        with importing("rank-bm25", "retrieval", "the retriever rank_bm25"):
+            from rank_bm25 import BM25Okapi
+        self._scorer_class = BM25Okapi
+        self._analyser = analyser
+        self._terms = term_lister(analyser)
+        super().__init__()
+
+    @property
+    def name(self) -> str:
+        """`rank_bm25`, with the analyzer if it is not the default."""
+        return "rank_bm25" if self._analyser == "standard" else f"rank_bm25:analyser={self._analyser}"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return name, analyzer, parameters and the versions of both libraries."""
+        return {
+            "retriever": "rank_bm25",
+            "analyser": ANALYSERS[self._analyser],
+            **_OKAPI,
+            "rank-bm25": version("rank-bm25"),
+            "tantivy": version("tantivy"),
+        }
+
+    def _build(self, folder: Path, texts: Iterator[str]) -> None:
+        """Write the terms of each passage; the library itself stores nothing."""
+        with (folder / _TERMS).open("wb") as file:
+            file.writelines(orjson.dumps(self._terms(text), option=orjson.OPT_APPEND_NEWLINE) for text in texts)
+
+    def _opened(self, folder: Path, n_passages: int) -> Any:
+        """Return the scorer of the stored terms; False for a corpus without terms, which matches nothing."""
+        try:
+            with (folder / _TERMS).open("rb") as lines:
+                rows = [list(map(sys.intern, orjson.loads(line))) for line in lines]  # equal terms share memory
+        except (OSError, ValueError):
+            return None
+        if len(rows) != n_passages:
+            return None
+        return any(rows) and self._scorer_class(rows, **_OKAPI)
+
+    def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
+        scores = self._index.get_scores(self._terms(text)).astype("float32") if self._index else None
+        return () if scores is None else _best(scores, self._ids, k)
 
 
 # Analyzers of lexical retrievers by language, and the indexed text of a passage. All run in tantivy, so that an index,
@@ -322,7 +383,7 @@ _LONGEST_TERM = 255
 def text_analyser(name: str) -> tantivy.TextAnalyzer:
     """Return a new tantivy analyzer by its name in `ANALYSERS`."""
     if name not in ANALYSERS:
-        raise ConfigurationError(f"unknown analyser {name!r}: {close_matches(name, ANALYSERS)}")
+        raise ConfigurationError(f"unknown analyser {name!r}: {close_matches(str(name), ANALYSERS)}")
     with importing("tantivy", "retrieval", "lexical retrieval"):
         from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
     # tantivy's filter already drops a length of n.

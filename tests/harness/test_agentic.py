@@ -436,9 +436,9 @@ def test_an_earlier_search_follows_the_question_of_its_turn(
 
 
 def test_results_name_retriever_limits_protocol_and_prompt(evaluate: Evaluate) -> None:
-    results = evaluate("ragtasks-agent-once", TASK, metadata={"retriever": "bm25-standard", "search_calls": 2})
+    results = evaluate("ragtasks-agent-once", TASK, metadata={"retriever": "rank_bm25", "search_calls": 2})
     metadata = results["configs"][TASK]["metadata"]["ragtasks"]
     tools = metadata["tools"]
-    assert (tools["protocol"], tools["retriever"], tools["calls"], tools["k"]) == ("text", "bm25-standard", 2, 5)
+    assert (tools["protocol"], tools["retriever"], tools["calls"], tools["k"]) == ("text", "rank_bm25", 2, 5)
     assert list(tools["searches"]) == ["govt"]
     assert metadata["prompts"]["system"].startswith("generation/agentic (")

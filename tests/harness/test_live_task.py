@@ -260,6 +260,7 @@ def test_the_fingerprint_depends_on_the_retrieval_settings(load_task: Callable[.
     ways: list[dict[str, Any]] = [
         {},
         {"retriever": "bm25s"},
+        {"retriever": "rank_bm25"},
         {"queries": "full_conversation"},
         {"queries": "llm_rewrite", "rewriter": rewriter},
         {"queries": "llm_rewrite", "rewriter": {**rewriter, "model": "n"}},

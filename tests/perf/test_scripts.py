@@ -56,6 +56,7 @@ SCRIPTS = {
     "real_pieces REAL FOLDER": (3, r"sample\.json"),
     "reporting RESULTS/oracle --models 2 --tasks 4 --judges 1 --repeats 1": (2, rf"^tables.*: {MEDIANS}, "),
     "retrieval --data SAMPLE --sizes 100 --rank-bm25-queries 3": (5, rf"^\w+( +{NUMBER}){{6}}"),
+    "retrieval --data SAMPLE --agreement bm25 rank_bm25": (2, rf"^( +{NUMBER}){{7}}  (rank_)?bm25$"),
     "scoring --tasks 1 --repeats 1": (2, rf"^(ROUGE-L|BERTScore)( +{NUMBER}){{3}} +{NUMBER}x$"),
     "searching --conversations 4 --delay 0.01 --runs 1": (2, rf"^\| (as they come|in waves) \|( {NUMBER} \|){{5}}$"),
     "segments --sizes 100000": (1, rf"^ +100,000( +{NUMBER}){{8}}$"),

@@ -88,7 +88,7 @@ def test_an_existing_run_is_reused(sample: Benchmark, stored: tuple[RunStore, Pa
     assert (folder / "manifest.json").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("line", ["bm25-standard", "bm25s:k1=0.9,b=0.4", "hybrid(bm25,bm25-standard)"])
+@pytest.mark.parametrize("line", ["bm25-standard", "bm25s:k1=0.9,b=0.4", "rank_bm25", "hybrid(bm25,bm25-standard)"])
 def test_other_retrievers_make_other_runs(sample: Benchmark, stored: tuple[RunStore, Path], line: str) -> None:
     store, folder = stored
     other = build_run(_request(sample, line), store)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import inspect
 import itertools
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.bm25 import K1, B, Bm25Retriever, Bm25sRetriever, indexed_text, term_lister
+from retrieval_cache.retrievers.bm25 import (
+    K1,
+    B,
+    Bm25Retriever,
+    Bm25sRetriever,
+    RankBm25Retriever,
+    indexed_text,
+    term_lister,
+)
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 
-ALL = ("bm25", "bm25-standard", "bm25s")
+ALL = ("bm25", "bm25-standard", "bm25s", "rank_bm25")
 
 
 def corpus(*texts: str) -> list[Passage]:
@@ -121,6 +131,49 @@ def test_bm25s_agrees_with_the_formula_at_exact_lengths(tmp_path: Path, mtrag_ro
         # The library omits the constant factor k1 + 1.
         values = (oracle.get_scores(terms(queries[query_id])) / 1.9).tolist()
         agree(ranking, dict(zip([passage.passage_id for passage in passages], values, strict=True)))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(TEXTS, min_size=1, max_size=12), query=TEXTS, k=st.integers(1, 15))
+def test_rank_bm25_agrees_with_the_library_called_directly(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str, k: int
+) -> None:
+    """With the library's own defaults, on words that a blank separates."""
+    ranking = searched("rank_bm25", tmp_path_factory.mktemp("rank"), corpus(*texts), query, k)
+    if not any(texts):
+        assert ranking == ()
+        return
+    scores = BM25Okapi([text.split() for text in texts]).get_scores(query.split()).astype("float32").tolist()
+    expected = in_rank_order(Ranked(f"p{number}", score) for number, score in enumerate(scores) if score)
+    assert ranking == expected[:k]
+
+
+def test_rank_bm25_agrees_with_the_formula(tmp_path: Path) -> None:
+    """Okapi's formula with k1 1.5 and b 0.75: `fish` is in 2 of 5 passages, whose mean length is 2.4 words."""
+    ranking = searched("rank_bm25", tmp_path, corpus("Red fish.", "fish fish pie", "a b c", "d e", "f g"), "FISH")
+    idf = math.log(3.5 / 2.5)
+    assert ranking == (
+        Ranked("p1", pytest.approx(idf * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / 2.4)), rel=1e-6)),
+        Ranked("p0", pytest.approx(idf * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 2.4)), rel=1e-6)),
+    )
+
+
+def test_rank_bm25_names_its_terms_and_parameters(tmp_path: Path) -> None:
+    assert parse("rank_bm25:analyser=standard").name == "rank_bm25"
+    assert parse("rank_bm25:analyser=english").name == "rank_bm25:analyser=english"
+    assert parse("rank_bm25").describe() != parse("rank_bm25:analyser=english").describe()
+    defaults = {name: parameter.default for name, parameter in inspect.signature(BM25Okapi).parameters.items()}
+    assert {name: parse("rank_bm25").describe()[name] for name in ("k1", "b", "epsilon")}.items() <= defaults.items()
+    passages = corpus("running shoes", "stone", "water")
+    assert searched("rank_bm25", tmp_path, passages, "runs") == ()
+    assert ids(searched("rank_bm25:analyser=english", tmp_path, passages, "runs")) == ["p0"]
+
+
+@pytest.mark.parametrize("line", ["rank_bm25", "hybrid(bm25,rank_bm25)", "rerank(rank_bm25,cross-encoder:NAME)"])
+def test_rank_bm25_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setitem(sys.modules, "rank_bm25", None)
+    with pytest.raises(MissingExtraError, match=r"rank-bm25.*ragtasks\[retrieval\]"):
+        parse(line)
 
 
 @pytest.mark.parametrize("spec", ALL)
@@ -245,11 +298,18 @@ def test_a_killed_build_starts_again(tmp_path: Path, spec: str) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.parametrize("spec", ["bm25"])
-def test_a_corrupt_index_is_built_again(tmp_path: Path, spec: str) -> None:
+@pytest.mark.parametrize(
+    ("spec", "file", "broken"),
+    [
+        ("bm25", "tantivy/meta.json", "{"),
+        ("rank_bm25", "rank_bm25/terms.jsonl", '["fish"]\n'),
+        ("rank_bm25", "rank_bm25/terms.jsonl", '["fi'),
+    ],
+)
+def test_a_corrupt_index_is_built_again(tmp_path: Path, spec: str, file: str, broken: str) -> None:
     passages = corpus("red fish", "blue stone", "green water")
     first = searched(spec, tmp_path, passages, "fish")
-    (tmp_path / "tantivy" / "meta.json").write_text("{", encoding="utf-8")
+    (tmp_path / file).write_text(broken, encoding="utf-8")
     assert searched(spec, tmp_path, passages, "fish") == first
 
 
@@ -274,7 +334,14 @@ def test_progress_ends_at_its_total(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Bm25Retriever("bm26"), lambda: Bm25sRetriever(b=1.5), lambda: Bm25sRetriever(analyser="german2")]
+    "make",
+    [
+        lambda: Bm25Retriever("bm26"),
+        lambda: Bm25sRetriever(b=1.5),
+        lambda: Bm25sRetriever(analyser="german2"),
+        lambda: RankBm25Retriever(analyser="german2"),
+        lambda: parse("rank_bm25:analyser=3"),
+    ],
 )
 def test_bad_parameters_are_refused(make: Any) -> None:
     with pytest.raises(ConfigurationError):

@@ -95,10 +95,10 @@ def test_a_hybrid_fuses_the_rankings_of_its_retrievers(tmp_path: Path) -> None:
 
     source = iter(PASSAGES)
     queries = {"q1": "the fish runs", "q2": "zebra", "q3": "stone"}
-    hybrid = parse("hybrid(bm25,bm25-standard,bm25s;k=10,weights=2/1/1)")
+    hybrid = parse("hybrid(bm25,bm25-standard,rank_bm25;k=10,weights=2/1/1)")
     hybrid.index(once(), tmp_path / "hybrid")
     runs = []
-    for number, name in enumerate(("bm25", "bm25-standard", "bm25s")):
+    for number, name in enumerate(("bm25", "bm25-standard", "rank_bm25")):
         single = parse(name)
         single.index(iter(PASSAGES), tmp_path / str(number))
         runs.append(single.search(queries, 100))
@@ -124,7 +124,7 @@ def test_a_killed_hybrid_resumes(tmp_path: Path) -> None:
 
 
 LEAVES = st.one_of(
-    st.sampled_from(["bm25", "bm25-standard", "bm25s", " bm25 ", "bm25s:analyser=standard"]),
+    st.sampled_from(["bm25", "bm25-standard", "bm25s", " bm25 ", "bm25s:analyser=standard", "rank_bm25"]),
     st.tuples(st.floats(0, 50), st.floats(0, 1)).map(lambda cells: f"bm25s:k1={cells[0]!r},b={cells[1]!r}"),
 )
 
@@ -179,6 +179,7 @@ def test_a_written_value_survives_a_list(value: str | int | float | bool) -> Non
         ("bm52", "did you mean 'bm25'"),
         ("", "known: "),
         ("bm25:k1=2", "option 'k1'"),
+        ("rank_bm25:k1=2", "did you mean|option 'k1'"),
         ("bm25s:k=2", "did you mean 'k1'"),
         ("bm25s:k1=0.9,k1=0.8", "each option once"),
         ("bm25s:0.9", "as option=value"),
