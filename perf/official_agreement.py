@@ -8,7 +8,8 @@ answers and a judge with unusual replies. Counted are:
 - replies that are parsed equally,
 - conditioned scores that are equal to 1e-9 (the scripts write ten digits).
 
-The prompts of RL_F are ragas's and require the extra `ragas`.
+The prompts of RL_F are ragas's and require the extra `ragas`. `--multihop DIR` is yixuantt/MultiHop-RAG at commit
+3dd4d4e: the prompts of its `qa_llama.py` are compared with ours.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perf.official_scripts import RAGAS, Scripts, load_scripts, rows_of, run_quietly, task_file
-from ragtasks.benchmarks import Benchmark, build_doc, open_benchmark, response_of
+from perf.official_scripts import RAGAS, Scripts, load_scripts, multihop_prompt, rows_of, run_quietly, task_file
+from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark, passage_rows, response_of
 from ragtasks.clients import Outcome, Prompt, Reply
 from ragtasks.files import OFFICIAL
 from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOutcome
@@ -37,6 +38,7 @@ from ragtasks.judges._panel import judge
 from ragtasks.judges._question import Finding, Question
 from ragtasks.judges.official import ibm_clarification, ibm_idk, ibm_rating, official_rubrics, ragas_rl_f
 from ragtasks.metrics import IdkLabel, Semantics, SemanticScore, answer_text
+from ragtasks.prompts import official_prompt
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites import _mtrag as mtrag
@@ -46,6 +48,7 @@ TASK_FILES = {
     "mtrag_un": "mtragun-human/generation_tasks/reference.jsonl",
 }
 N_TASKS = 600
+MULTIHOP_SAMPLE = benchmark_folder("multihop_rag", "sample", Path())
 _END_OF_THINKING = "</think>"
 _WORDS = (
     *("Rating:", "Rating: ", "[[", "]]", "[", "]", "7", "10", "0", "-3", ".", ".5", "8.", "/10", " ", "\n", "٣"),
@@ -310,11 +313,27 @@ def prompt_agreement(scripts: Scripts, checkout: Path, cases: Sequence[Case]) ->
     return table
 
 
+def multihop_agreement(checkout: Path, data: Path) -> tuple[int, int]:
+    """Return (prompts bytewise equal to those of qa_llama.py, prompts) for the tasks of MultiHop-RAG under `data`."""
+    benchmark = open_benchmark("multihop_rag", data)
+    template = official_prompt("multihop_rag", checkout).template
+    pairs = [
+        (
+            template.render(question=task.question, passages=passage_rows(task.references)),
+            multihop_prompt(checkout, task.question, [passage.text for passage in task.references]),
+        )
+        for task in benchmark.tasks
+    ]
+    return sum(ours.encode() == theirs.encode() for ours, theirs in pairs), len(pairs)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkout", type=Path, default=os.environ.get("RAGTASKS_MTRAG_CHECKOUT"))
     parser.add_argument("--data", type=Path, help="folder with the task files; default: the checkout")
+    parser.add_argument("--multihop", type=Path, help="checkout of yixuantt/MultiHop-RAG")
+    parser.add_argument("--multihop-data", type=Path, default=MULTIHOP_SAMPLE, help="its files; default: the sample")
     parser.add_argument("--tasks", type=int, default=N_TASKS, help="random tasks, half of each benchmark")
     parser.add_argument("--replies", type=int, default=5000, help="odd replies")
     options = parser.parse_args()
@@ -336,6 +355,9 @@ def main() -> None:
                 total.setdefault(f"{title}: {row}", Counter()).update({"equal": equal, "of": of})
     for reader, (equal, of) in reader_agreement(scripts, replies).items():
         total[f"odd replies parsed equally: {reader}"] = Counter({"equal": equal, "of": of})
+    if options.multihop:
+        equal, of = multihop_agreement(options.multihop, options.multihop_data)
+        total["prompts equal byte by byte: multihop_rag"] = Counter({"equal": equal, "of": of})
     for row, counts in total.items():
         print(f"{row:<55} {counts['equal']:>6} of {counts['of']:>6}")
 

@@ -6,6 +6,7 @@ installed) are replaced by stubs during loading.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import csv
 import importlib
@@ -83,6 +84,22 @@ class _StandIn(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         return type(name, (), {"is_available": staticmethod(lambda: False)})
+
+
+def multihop_prompt(checkout: Path, question: str, texts: Sequence[str]) -> str:
+    """Return the prompt of qa_llama.py, by its own statements. The script itself loads a model when it is imported."""
+    tree = ast.parse((checkout / "qa_llama.py").read_text(encoding="utf-8"))
+    names = ("prefix", "context", "prompt")
+    found = {
+        node.targets[0].id: ast.unparse(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names
+    }
+    retrieved = [{"text": text} for text in texts]
+    values: dict[str, Any] = {"d": {"query": question, "retrieval_list": retrieved}, "retrieval_list": retrieved}
+    for name in names:
+        values[name] = eval(found[name], values)
+    return str(values["prompt"])
 
 
 def run_quietly(scripts: Scripts, reply: Callable[[str], str], work: Callable[[], None]) -> None:

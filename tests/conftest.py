@@ -77,6 +77,15 @@ def mtrag_checkout() -> Path:
 
 
 @pytest.fixture(scope="session")
+def multihop_checkout() -> Path:
+    """The official repository of MultiHop-RAG with its scripts, or a skip with the expected path."""
+    root = MTRAG_CHECKOUT.parent / "MultiHop-RAG"
+    if not (root / "qa_llama.py").is_file():
+        pytest.skip(f"no checkout of yixuantt/MultiHop-RAG at {root}")
+    return root
+
+
+@pytest.fixture(scope="session")
 def evaluations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with output of the harness for two models, in `oracle` and `refuse`."""
     from tests._evaluations import evaluate_sample

@@ -84,7 +84,8 @@ def fetch(
     with exclusive_writer(root), progress_bars() as progress:
         work = _Fetch(source, root)
         for file in files:
-            url = f"{address.rstrip('/')}/{urllib.parse.quote(file.path)}"
+            prefix = base_url or file.base_url or source.base_url
+            url = f"{prefix.rstrip('/')}/{urllib.parse.quote(file.path)}"
             work.download(file, url, limits or Limits(), progress)
     return work.report
 

@@ -322,7 +322,7 @@ SOURCE = Source(
     marker="dataset",
     repository="https://github.com/yixuantt/MultiHop-RAG",
     commit=_COMMIT,
-    # The two files are stored in Git LFS: the usual address of raw files returns pointers only.
+    # The files of `tasks` are stored in Git LFS: the usual address of raw files returns pointers only.
     base_url=f"https://media.githubusercontent.com/media/yixuantt/MultiHop-RAG/{_COMMIT}/",
     files=(
         SourceFile(
@@ -336,6 +336,13 @@ SOURCE = Source(
             "20b61b5ab84de84a927420c5d265b7ec8d859ae49980699958a787ade9e4d28f",
             6785567,
             "tasks",
+        ),
+        SourceFile(
+            "qa_llama.py",
+            "7dae9451ba7080d8054fa2130a08841382b564452437dfafe08d29c8c7f5bbae",
+            2555,
+            "generation_prompts",
+            base_url=f"https://raw.githubusercontent.com/yixuantt/MultiHop-RAG/{_COMMIT}/",
         ),
     ),
 )

@@ -31,6 +31,8 @@ class SourceFile:
     """Purpose of the file. Files are downloaded by group."""
     git_blob: str | None = None
     """Git blob id of the official bytes, if known while the checksum is not."""
+    base_url: str | None = None
+    """Prefix of the file's URL; None: that of its source."""
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.path)

@@ -28,7 +28,7 @@ from pydantic import (
 
 from ragtasks.clients import Amounts, Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, misfit, misfits
-from ragtasks.files import checked_run_name, parse_json
+from ragtasks.files import CLOSED_BOOK, checked_run_name, parse_json
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -140,13 +140,20 @@ SAMPLE_ENCODER = "minilm"
 """Default BERTScore encoder for samples, which a package contains."""
 FEWEST_ANCHORS = 20
 """Minimum number of anchors; fewer barely detect drift."""
+OFFICIAL_PROMPT = "official"
+"""Value of `system_prompt` that selects the official wording."""
 NO_ENCODER = "none"
 """Value of `encoder` that leaves the semantic metrics unscored."""
 
 _NEAR_MISS = 0.84  # minimum similarity of a foreign key that is taken for a typo
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
 # Other name of a key, as in results or by mistake -> key.
-_OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
+_OTHER_NAMES = {
+    "generation_prompts": "system_prompt",
+    "idk_detector": "idk",
+    "judge_prompts": "prompts",
+    "retrieval_run": "run",
+}
 
 
 class EvaluationConfig(BaseModel):
@@ -207,7 +214,10 @@ class EvaluationConfig(BaseModel):
     )
     conversational: bool = Field(default=False, description="score conversational tasks too (the paper excludes them)")
     system_prompt: str | None = Field(
-        default=None, min_length=1, description="path of a Jinja template for the system message"
+        default=None,
+        min_length=1,
+        description="path of a Jinja template for the system message, or `official`: the prompt of the benchmark's "
+        "repository (docs/background/official.md)",
     )
     plain_prompt: str | None = Field(
         default=None, min_length=1, description="path of a Jinja template for models without a chat template"
@@ -334,6 +344,15 @@ class EvaluationConfig(BaseModel):
             raise ValueError('idk "judges" needs judges')
         if self.anchors is not None and not self.judges:
             raise ValueError("anchors needs judges")
+        return self
+
+    @model_validator(mode="after")
+    def _check_official_prompt(self) -> EvaluationConfig:
+        if self.system_prompt == OFFICIAL_PROMPT and (self.max_words is not None or self.run == CLOSED_BOOK):
+            left_out = "max_words" if self.max_words is not None else f"run={CLOSED_BOOK}"
+            raise ValueError(
+                f"system_prompt={OFFICIAL_PROMPT} has passages and a length of its own; leave {left_out} out"
+            )
         return self
 
     @model_validator(mode="after")

@@ -72,15 +72,15 @@ class ConversationTask(ConfigurableTask):
         warn_of_secrets(self._foreign_metadata)
         self.evaluation = config_from_metadata(self._foreign_metadata)
         options = dict(settings.get("dataset_kwargs") or {})
-        self._prompts = TaskPrompts(self.evaluation, settings)
+        root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder()).resolve()
+        self._prompts = TaskPrompts(self.evaluation, settings, root)
         settings = {key: value for key, value in settings.items() if key not in YAML_KEYS}
         self._is_distributed = False
         self._read_rows: tuple[Dataset, list[Doc]] | None = None
         self._budget = PromptBudget()
         _require_one_reply(settings)
         self._answers = TaskAnswers(self.evaluation.end_of_thinking)
-        root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
-        self.benchmark = open_benchmark(options["benchmark"], root.resolve())
+        self.benchmark = open_benchmark(options["benchmark"], root)
         run = stored_name(run_store(), self.evaluation.run, self.benchmark)
         self._run_key = run_key(run_store(), run)
         self._search_seconds = seconds_per_query(run_store(), run)

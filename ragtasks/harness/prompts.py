@@ -14,30 +14,40 @@ from jinja2 import TemplateError
 
 from ragtasks.benchmarks import Doc
 from ragtasks.clients import listed_models
-from ragtasks.config import EvaluationConfig
+from ragtasks.config import OFFICIAL_PROMPT, EvaluationConfig
 from ragtasks.errors import ConfigurationError, ModelError
 from ragtasks.files import CLOSED_BOOK
 from ragtasks.languages import UNKNOWN
-from ragtasks.prompts import PromptTemplate, load_template, shipped_template
-from ragtasks.records import LANGUAGE
+from ragtasks.prompts import PromptTemplate, load_template, official_prompt, shipped_template
+from ragtasks.records import LANGUAGE, Setting
 
 YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
 """Keys of templates in a YAML, which the harness does not use."""
 _MAX_WORDS = 150  # limit of the MTRAG prompts
 _SYSTEM, _CLOSED_BOOK, _PLAIN = "generation/system", "generation/closed_book", "generation/plain"
 _ANSWER_LANGUAGE = "generation/answer_language"
+_AGENTIC_TASKS = "agentic tasks"
 
 
 class TaskPrompts:
     """The templates of a harness task, for the system text and for plain prompts, and its limit on words."""
 
-    def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any]) -> None:
-        """Load the templates of the configuration (`--metadata`), else of the YAML, else the defaults."""
+    def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any], root: Path = Path()) -> None:
+        """Load the templates of the configuration (`--metadata`), else of the YAML, else the defaults.
+
+        Official prompts are read from the benchmark's files under `root`.
+        """
         options = dict(yaml.get("dataset_kwargs") or {})
         _reject_misplaced(yaml, options)
-        closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
-        system = closed_book if evaluation.run == CLOSED_BOOK else yaml.get("prompt", _SYSTEM)
-        self.system = _load_template(evaluation.system_prompt, system, yaml)
+        self._has_question = False
+        if evaluation.system_prompt == OFFICIAL_PROMPT:
+            subject = _AGENTIC_TASKS if options["setting"] == Setting.AGENTIC.value else options["benchmark"]
+            official = official_prompt(subject, root)
+            self.system, self._has_question = official.template, official.has_question
+        else:
+            closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
+            system = closed_book if evaluation.run == CLOSED_BOOK else yaml.get("prompt", _SYSTEM)
+            self.system = _load_template(evaluation.system_prompt, system, yaml)
         self.plain = _load_template(evaluation.plain_prompt, yaml.get("plain_prompt", _PLAIN), yaml)
         self.max_words = evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self.fields: dict[str, Any] = {}
@@ -51,18 +61,28 @@ class TaskPrompts:
 
     def messages(self, doc: Doc, instruction: str | None) -> ChatMessages:
         """Return the messages for a chat model."""
-        return chat_messages(doc, self.system_text(doc, instruction))
+        return chat_messages(self._with_official_question(doc), self.system_text(doc, instruction))
 
     def text(self, doc: Doc, instruction: str | None) -> str:
         """Return the prompt for a model without a chat template."""
-        system = self.system_text(doc, instruction)
-        return self.plain.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
+        system, question = self.system_text(doc, instruction), self._with_official_question(doc)["question"]
+        text = self.plain.render(system=system, history=doc["history"], question=question).rstrip("\n")
+        return text if system else text.lstrip("\n")
+
+    def _with_official_question(self, doc: Doc) -> Doc:
+        """Return a doc whose question is the official prompt, if that contains the passages and the question."""
+        if not self._has_question:
+            return doc
+        return {**doc, "question": self.system.render(passages=doc["passages"], question=doc["question"])}
 
     def system_text(self, doc: Doc, instruction: str | None) -> str:
         """Return the system message: the user's instruction, if any, then the template with numbered passages.
 
-        If the conversation is not in English, a rule on the language of the answer follows.
+        If the conversation is not in English, a rule on the language of the answer follows. The text is empty if the
+        last user message contains the complete prompt.
         """
+        if self._has_question:
+            return instruction or ""
         extra = json.loads(doc.get("extra") or "{}")
         texts = {"passages": doc["passages"], "max_words": self.max_words, "refusal": REFUSAL, "extra": extra}
         text = self.system.render(**texts, **self.fields).strip()
@@ -140,13 +160,16 @@ ChatMessages = list[dict[str, str]]
 
 
 def chat_messages(doc: Doc, system: str) -> ChatMessages:
-    """Return the messages in the order of the conversation: system, then every turn, the question last."""
+    """Return the messages in the order of the conversation: system, if any, then every turn, the question last."""
     turns = [{"role": message["role"], "content": message["content"]} for message in doc["history"]]
-    return [{"role": "system", "content": system}, *turns, {"role": "user", "content": doc["question"]}]
+    first = [{"role": "system", "content": system}] if system else []
+    return [*first, *turns, {"role": "user", "content": doc["question"]}]
 
 
 def fold_system(messages: ChatMessages) -> ChatMessages:
     """Return the conversation with the system text in front of the first user message."""
+    if messages[0]["role"] != "system":
+        return messages
     system, first, *later = messages
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *later]
 

@@ -22,6 +22,7 @@ from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError, read_
 from ragtasks.judges._question import Finding, Question, Rubric, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.judges.rubrics import NOT_UNDERSPECIFIED, RB_LLM, RL_F, label_finding
+from ragtasks.prompts import UnreadableWordingError, constant_text, other_commit, parsed_source
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role
 from ragtasks.requirements import importing
 
@@ -164,6 +165,7 @@ _IDK_VALUES = {IdkVerdict.YES: 1.0, IdkVerdict.PARTIAL: UNDECIDED, IdkVerdict.NO
 
 FOLDER = "scripts/evaluation"
 """Folder of the official scripts in the checkout."""
+_COMMIT = "cc5b1d4"
 
 Fields = Mapping[str, str]
 Fill = Callable[[Fields], str]
@@ -238,14 +240,15 @@ def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
     wording = _WORDINGS[name]
     path = root / FOLDER / wording.file
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        # The exception for a null byte depends on the version of Python.
-        problem = "no Python" if isinstance(error, (ValueError, SyntaxError)) else type(error).__name__
-        raise _refused(name, path, f"{problem}: {error}") from error
-    parts = _function_parts(tree, wording) or _constant_parts(tree, wording)
+        tree = parsed_source(path)
+    except UnreadableWordingError as error:
+        raise _refused(name, path, str(error)) from error
+    parts = _function_parts(tree, wording)
     if parts is None:
-        raise _refused(name, path, f"no text under the name {wording.holder}")
+        text = constant_text(tree, wording.holder)
+        if text is None:
+            raise _refused(name, path, f"no text under the name {wording.holder}")
+        parts = [(True, text)]
     source = "".join(text if is_text else f"{{{text}}}" for is_text, text in parts)
     if hashlib.sha256(source.encode()).hexdigest() != wording.sha256:
         raise _refused(name, path, f"a different text under the name {wording.holder}")
@@ -258,8 +261,8 @@ def _refused(name: str, path: Path, found: str) -> ConfigurationError:
     return ConfigurationError(
         f"official prompt of {name}",
         where=str(path),
-        expected="the file of IBM/mt-rag-benchmark at commit cc5b1d4",
-        found=found,
+        expected=f"the file of IBM/mt-rag-benchmark at commit {_COMMIT}",
+        found=found + other_commit(path.parents[2], _COMMIT),
         next_step="run `ragtasks data fetch mtrag --group judge_prompts` or check that commit out into the data "
         "folder, or leave prompts=official out to use the shipped prompts",
     )
@@ -283,14 +286,6 @@ def _part(value: ast.expr, fields: Mapping[str, str]) -> Part:
     expression = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ast.unparse(value)
     # An unknown field changes the hash, which raises the error.
     return False, fields.get(expression, expression) if plain else f"?{expression}"
-
-
-def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
-    for node in tree.body:
-        names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
-        if isinstance(node, ast.Assign) and wording.holder in names and isinstance(node.value, ast.Constant):
-            return [(True, str(node.value.value))]
-    return None
 
 
 def _render(name: str, path: Path, source: str, fields: Fields) -> str:

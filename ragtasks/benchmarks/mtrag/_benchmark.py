@@ -131,10 +131,11 @@ MTRAG_SOURCE = Source(
     base_url=f"https://raw.githubusercontent.com/IBM/mt-rag-benchmark/{_COMMIT}/",
     files=source_files(Path(__file__).with_name("files.csv")),
 )
-"""Groups of files: `tasks`, `evaluations`, `corpora`, `judge_prompts` and `mtrag_un`.
+"""Groups of files: `tasks`, `evaluations`, `corpora`, `judge_prompts`, `generation_prompts` and `mtrag_un`.
 
 `tasks` contains generation tasks, conversations, and retrieval tasks with qrels. `evaluations` contains the human
 evaluation, and `corpora` the passages. `judge_prompts` contains scripts with prompts, which are read and never run.
+`generation_prompts` contains the paper of MTRAG-UN, with its prompt for models.
 """
 
 MTRAG_UN_SOURCE = replace(

@@ -12,14 +12,21 @@ from ragtasks.benchmarks import source_of
 from ragtasks.benchmarks.download import FileStatus, verify
 
 MTRAG_SOURCE = source_of("mtrag")
-SCRIPTS = MTRAG_SOURCE.in_groups(["judge_prompts"])
+SCRIPTS = MTRAG_SOURCE.in_groups(["judge_prompts", "generation_prompts"])
 PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None and file not in SCRIPTS]
 UNSEEN = [file for file in MTRAG_SOURCE.files if file.sha256 is None]
 
 
 def test_the_table_contains_each_official_file_once() -> None:
     counts = {name: len(MTRAG_SOURCE.in_groups([name])) for name in MTRAG_SOURCE.groups}
-    assert counts == {"tasks": 20, "evaluations": 1, "corpora": 4, "judge_prompts": 2, "mtrag_un": 5}
+    assert counts == {
+        "tasks": 20,
+        "evaluations": 1,
+        "corpora": 4,
+        "judge_prompts": 2,
+        "generation_prompts": 1,
+        "mtrag_un": 5,
+    }
     assert len({file.path for file in MTRAG_SOURCE.files}) == len(MTRAG_SOURCE.files)
 
 

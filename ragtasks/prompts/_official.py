@@ -1,0 +1,201 @@
+"""Official wording of prompts, read from the user's copy of the official repository. ragtasks ships none of it.
+
+A record contains the file and name of each text, a hash of the texts, and the paper's section for benchmarks whose
+repository has no prompt. A text with another hash is from another commit and is refused. The layout (order, headings,
+separators) is a template of ours in `ragtasks/prompts/official`. Files are parsed, never executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.prompts._templates import PromptTemplate, shipped_template
+from ragtasks.requirements import importing
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialPrompt:
+    """The official prompt of a benchmark for models."""
+
+    template: PromptTemplate
+    """The layout with the official texts. Its fields are `passages` and, if `has_question`, `question`."""
+    has_question: bool
+    """The template is the last user message and contains the question. Otherwise it is the system message."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    """Source location and hash of the texts of a prompt."""
+
+    repository: str
+    commit: str
+    file: str
+    fetch: str
+    """Command that downloads the file."""
+    texts: Mapping[str, str | tuple[str, str]]
+    """Field of the layout -> name of a Python constant, or the words before and after the text in a PDF."""
+    sha256: str
+    """Hash of the texts, in order, one per line."""
+    has_question: bool = False
+
+
+_WORDINGS: Mapping[str, _Wording] = {
+    "mtrag_un": _Wording(
+        "IBM/mt-rag-benchmark",
+        "cc5b1d4",
+        "mtragun-human/MTRAG-UN-arxiv.pdf",
+        "ragtasks data fetch mtrag --group generation_prompts",
+        {"instruction": ("of underspecified questions:", "In the reference task")},
+        "e83b34794c0b0858392e1dd7ad9b417dc8203bdb209705c3d436cc1eaf10e020",
+    ),
+    "multihop_rag": _Wording(
+        "yixuantt/MultiHop-RAG",
+        "3dd4d4e",
+        "qa_llama.py",
+        "ragtasks data fetch multihop_rag --group generation_prompts",
+        {"instruction": "prefix"},
+        "309476182c4a3b595e0f84da0ffd3635297da1b379e5ddb6eb733917463096f9",
+        has_question=True,
+    ),
+}
+_MTRAG_PAPER = "only in the MTRAG paper (arXiv 2501.03468), appendix D.2"
+_IKAT = "none: the baseline is a fine-tuned summarizer (irlabamsterdam/iKAT, 2023/scripts/baselines)"
+_DOC2DIAL = "none: the models are fine-tuned (IBM/multidoc2dial). The OR-CONVQA paper has one in appendix B.3"
+_RAGNAROK = "only in the Ragnarök paper (arXiv 2406.16828), Figure 2, and in castorini/ragnarok"
+_ELSEWHERE: Mapping[str, str] = {
+    "mtrag": _MTRAG_PAPER,
+    "mtrag_s": _MTRAG_PAPER,
+    "inscit": "none: the models are fine-tuned (INSCIT paper, arXiv 2207.00746, section 5)",
+    "inscit_dev": "none: the models are fine-tuned (INSCIT paper, arXiv 2207.00746, section 5)",
+    "ikat23": _IKAT,
+    "ikat24": _IKAT,
+    "ikat25": _IKAT,
+    "doc2dial": _DOC2DIAL,
+    "multidoc2dial": _DOC2DIAL,
+    "multidoc2dial_propositions": _DOC2DIAL,
+    "trec_rag24": _RAGNAROK,
+    "trec_rag25": _RAGNAROK,
+}
+"""Benchmark -> source of its official prompt, or of its models, outside the files of its data folder."""
+
+
+def official_prompt(benchmark: str, root: Path) -> OfficialPrompt:
+    """Return the official prompt of a benchmark, with the wording of the files under `root`.
+
+    Raises:
+        ConfigurationError: if there is no official prompt, or its file is missing or different.
+        MissingExtraError: if the file is a PDF and pypdf is not installed.
+    """
+    wording = _WORDINGS.get(benchmark)
+    if wording is None:
+        raise ConfigurationError(
+            f"official prompt of {benchmark}",
+            where="system_prompt=official",
+            expected=f"a benchmark whose repository contains its prompt for models: {', '.join(_WORDINGS)}",
+            found=_ELSEWHERE.get(benchmark, "none is known"),
+            next_step="name a Jinja file as system_prompt (docs/background/official.md), or leave it out",
+        )
+    path = root / wording.file
+    next_step = f"run `{wording.fetch}` and evaluate the fetched files, or leave system_prompt out"
+
+    def refused(found: str) -> ConfigurationError:
+        expected = f"the file of {wording.repository} at commit {wording.commit}"
+        return ConfigurationError(
+            f"official prompt of {benchmark}",
+            where=str(path),
+            expected=expected,
+            found=found + other_commit(root, wording.commit),
+            next_step=next_step,
+        )
+
+    try:
+        texts = {field: _text_in(path, name) for field, name in wording.texts.items()}
+    except UnreadableWordingError as error:
+        raise refused(str(error)) from error
+    if hashlib.sha256("\n".join(texts.values()).encode()).hexdigest() != wording.sha256:
+        raise refused("another text")
+    name = f"official/{benchmark}"
+    # A JSON string is also a string in Jinja. The texts are part of the source, and therefore of its hash.
+    constants = "".join(
+        f"{{% set {field} = {json.dumps(text, ensure_ascii=False)} %}}\n" for field, text in texts.items()
+    )
+    return OfficialPrompt(PromptTemplate(name, constants + shipped_template(name).source), wording.has_question)
+
+
+# Reading of texts, for prompts of models and of judges.
+
+
+class UnreadableWordingError(Exception):
+    """A file is missing, cannot be parsed, or does not contain the text."""
+
+
+def parsed_source(path: Path) -> ast.Module:
+    """Return the syntax tree of a Python file.
+
+    Raises:
+        UnreadableWordingError: the file is missing or not Python.
+    """
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        # The exception for a null byte depends on the version of Python.
+        problem = "no Python" if isinstance(error, (ValueError, SyntaxError)) else type(error).__name__
+        raise UnreadableWordingError(f"{problem}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def constant_text(tree: ast.Module, name: str) -> str | None:
+    """Return the text of a constant of a module; None without a constant of this name."""
+    for node in tree.body:
+        names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+        if isinstance(node, ast.Assign) and name in names and isinstance(node.value, ast.Constant):
+            return str(node.value.value)
+    return None
+
+
+def other_commit(root: Path, commit: str) -> str:
+    """Return the commit of the git checkout at `root` as the end of a message; "" if it is `commit` or unknown."""
+    git = root / ".git"
+    try:
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if head.startswith("ref: "):
+            reference = head.removeprefix("ref: ")
+            packed = git / "packed-refs"
+            lines = [(git / reference).read_text(encoding="utf-8")] if (git / reference).is_file() else []
+            lines += [line for line in packed.read_text(encoding="utf-8").splitlines() if line.endswith(reference)]
+            head = lines[0].split()[0]
+    except (OSError, ValueError, IndexError):
+        return ""
+    return "" if head.startswith(commit) else f"; the checkout is at commit {head[:7]}"
+
+
+def _text_in(path: Path, name: str | tuple[str, str]) -> str:
+    if isinstance(name, tuple):
+        return _text_between(path, *name)
+    text = constant_text(parsed_source(path), name)
+    if text is None:
+        raise UnreadableWordingError(f"no text under the name {name}")
+    return text
+
+
+def _text_between(path: Path, before: str, after: str) -> str:
+    """Return the text of a PDF between two texts, with single spaces."""
+    with importing("pypdf", "pdf", "the official prompt in a PDF"):
+        import pypdf
+    try:
+        pages = [page.extract_text() for page in pypdf.PdfReader(path).pages]
+    except OSError as error:
+        raise UnreadableWordingError(f"{type(error).__name__}: {error.strerror}") from error
+    except Exception as error:
+        raise UnreadableWordingError(f"a broken PDF: {type(error).__name__}") from error
+    text = " ".join(" ".join(pages).split())
+    _, found, remainder = text.partition(before)
+    prompt, end, _ = remainder.partition(after)
+    if not found or not end:
+        raise UnreadableWordingError("a PDF without the section of the prompt")
+    return prompt.strip()
