@@ -108,6 +108,13 @@ def test_a_downloaded_file_is_complete_and_not_requested_again(server: FileServe
     assert list(target(tmp_path).parent.iterdir()) == [target(tmp_path)]
 
 
+def test_a_file_with_an_address_of_its_own_is_fetched_from_there(server: FileServer, tmp_path: Path) -> None:
+    own = replace(TOY, files=(replace(TOY.files[0], base_url=server.url), TOY.files[1]))
+    assert fetch(own, tmp_path, limits=QUICK).downloaded == [PINNED]
+    with pytest.raises(FetchError, match=r"127\.0\.0\.1:9"):
+        fetch(own, tmp_path, groups=["extra"], limits=Limits(retries=0))
+
+
 def test_a_checkout_is_completed_in_place(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / TOY.marker).mkdir()
     assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).root == tmp_path == locate(TOY, tmp_path)
