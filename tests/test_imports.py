@@ -36,6 +36,7 @@ LAYERS = {
     "ragtasks.config": 4,
     "ragtasks.metrics": 4,
     "ragtasks.judges": 5,
+    "ragtasks.published": 5,
     "ragtasks.suites": 6,
     "ragtasks.results": 7,
     "ragtasks.scoring": 8,
@@ -61,6 +62,7 @@ READ_BY_RETRIEVAL = {
     "ragtasks.statistics",
     "ragtasks.tables",
     "ragtasks.prompts",
+    "ragtasks.published",
 }
 # Rewriting is retrieval: the score of a rewritten question is computed by a retriever during the evaluation. The Python
 # API and the command line are the outermost layers: they resolve data and runs from the environment. Synthesis segments

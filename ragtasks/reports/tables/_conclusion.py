@@ -8,6 +8,7 @@ from itertools import combinations
 
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables._losses import loss_sentence
+from ragtasks.reports.tables._published import published_sentences
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines, verdict_lines
 from ragtasks.reports.tables._scores import (
     by_setting,
@@ -88,7 +89,9 @@ def conclusion(
         table_rows.append((*key[is_own:], len(rows), scores[0], *comparison, *scores[1:]))
     heads = ("setting", "model", "n", main, *([TO_THE_BEST] if comparison_texts else []), *more_metrics)[is_own:]
     loss = "" if is_own else loss_sentence(evaluations, main)
-    legend = (loss, turn_error_sentence(evaluations), *_warnings(evaluations, rows_of, n_tasks, present, main))
+    published = published_sentences(evaluations, present, main)
+    warnings = _warnings(evaluations, rows_of, n_tasks, present, main)
+    legend = (loss, turn_error_sentence(evaluations), *published, *warnings)
     note = _NOTE.format(column=TO_THE_BEST, level=LEVEL) if comparison_texts else ""
     table = Table("Conclusion", heads, tuple(table_rows), note, tuple(filter(None, legend)))
     return table, _lead_sentence(evaluations, metric, rows_of, bests, gaps)

@@ -31,6 +31,7 @@ from ragtasks.reports.tables._losses import loss_tables
 from ragtasks.reports.tables._own_history import own_history_tables
 from ragtasks.reports.tables._paper import conditioning_table, paper_tables
 from ragtasks.reports.tables._people import RATED_KIND, people_table, rated_table
+from ragtasks.reports.tables._published import published_score_tables
 from ragtasks.reports.tables._repeats import NOT_REPEATED, anchors_table, repeats_table
 from ragtasks.reports.tables._scores import (
     EMPTY,
@@ -173,6 +174,7 @@ def _tables(
         *turn_error_tables(evaluations),
         *_ranking(overview[0]),
         *paper_tables(evaluations, present),
+        *published_score_tables(evaluations, present),
         *conditioning_table(evaluations, present),
         *judge_tables(evaluations),
         *card_tables(evaluations),

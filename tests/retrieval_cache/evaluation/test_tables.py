@@ -10,10 +10,10 @@ from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked
 from ragtasks.metrics import RETRIEVAL_METRICS, RunScores
+from ragtasks.published import OFFICIAL_CORPUS_SIZES
 from ragtasks.records import Score
 from ragtasks.tables import Format, render
 from retrieval_cache.evaluation import (
-    OFFICIAL_CORPUS_SIZES,
     OFFICIAL_QUERIES,
     PAPER_ROWS,
     PAPER_SUBSETS,
@@ -174,6 +174,28 @@ def test_the_paper_is_only_named_for_its_own_benchmark() -> None:
         assert "## All queries\n" in text
         assert "Table" not in text
         assert "paper" not in text
+
+
+def un(n: int = 332, sizes: Mapping[str, int] = OFFICIAL_CORPUS_SIZES) -> JudgedRun:
+    run = evaluation(benchmark="mtrag_un", sizes=sizes)
+    return replace(run, results=run.results[:n])
+
+
+def test_published_scores_of_mtrag_un_are_next_to_runs_of_complete_corpora() -> None:
+    text = rendered([un()])
+    table = section(text, "Published: MTRAG-UN paper, Table 2")
+    assert "Over 468 tasks, of which 332 are public" in table
+    assert cells(table, "mine") == [["mine", "rewrite", "332", "0.500", "0.500", "0.500", "0.500"]]
+    assert cells(table, "published: Elser", "rewrite")[0][2:] == ["468", "0.49", "0.60", "0.45", "0.51"]
+    track = section(text, "Published: MTRAGEval task A")
+    assert cells(track, "published: AILS-NTUA (rank 1 of 38)") == [
+        ["published: AILS-NTUA (rank 1 of 38)", "-", "332", "0.5776"]
+    ]
+
+
+def test_other_queries_and_smaller_corpora_are_not_next_to_published_scores() -> None:
+    for run in (un(331), un(sizes={}), un(sizes={**OFFICIAL_CORPUS_SIZES, "clapnq": 12_628})):
+        assert "Published" not in rendered([run])
 
 
 def test_a_single_domain_is_only_compared_with_the_papers_scores_of_that_domain() -> None:
