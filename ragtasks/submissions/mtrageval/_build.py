@@ -36,6 +36,7 @@ from ragtasks.submissions.mtrageval._inputs import (
     read_inputs,
 )
 from ragtasks.submissions.mtrageval._line_rules import MAX_CONTEXTS, official_scores, rank_scores
+from ragtasks.submissions.mtrageval._standing import searched_all, standing, standing_of_answers
 from ragtasks.tables import dashed
 
 _MOST_NAMED, _FEW = 20, 3
@@ -105,7 +106,10 @@ def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
         lines = content.splitlines(keepends=True)
         report = check_lines(lines, request.target.name, request.task, compared, n_bytes=len(content))
         _refuse(report, {inputs[key].task_id for key in missing}, request.target)
-        scores = list(_estimated_scores(request.task, built, benchmark, saved, missing))
+        run = request.run or (saved.tasks[0].config.run if saved else OFFICIAL)
+        is_complete = request.task is SubmissionTask.B or searched_all(store, run, benchmark)
+        published = benchmark.label if is_complete else ""
+        scores = list(_estimated_scores(request.task, built, benchmark, saved, missing, published=published))
     write_atomically(request.target, content)
     notes = (
         (built.n_rescored, "scores tie as 32-bit numbers, replaced by scores from the rank"),
@@ -213,9 +217,18 @@ def _refuse(report: Report, allowed: set[str], target: Path) -> None:
 
 
 def _estimated_scores(
-    task: SubmissionTask, built: Built, benchmark: Benchmark, saved: SavedEvaluation | None, missing: Collection[str]
+    task: SubmissionTask,
+    built: Built,
+    benchmark: Benchmark,
+    saved: SavedEvaluation | None,
+    missing: Collection[str],
+    *,
+    published: str,
 ) -> Iterator[str]:
-    """Yield the estimated scores of a submission. If they are missing, yield the reason, which is not an error."""
+    """Yield the estimated scores of a submission. If they are missing, yield the reason, which is not an error.
+
+    `published` is the benchmark whose published scores are comparable; empty if none are.
+    """
     if task is not SubmissionTask.A:
         if saved is not None:
             ids = [normalise_task_id(row["task_id"]) for row in built.rows]
@@ -224,6 +237,8 @@ def _estimated_scores(
             # An empty answer has scores; a task without a request has none.
             n_missing = sum(key in missing and all(value is None for value in values) for key, *values in rows)
             yield from describe_answers(columns, n_missing)
+            by_scripts = {name: values_of(saved, task, ids, f"{name}_ibm") for name in RANKED_BY}
+            yield from standing_of_answers(task, published, saved, by_scripts)
         return
     try:
         side = retrieval_side(benchmark.name)
@@ -233,9 +248,8 @@ def _estimated_scores(
             if any(benchmark_task.domain == domain for benchmark_task in benchmark.tasks)
         ]
         qrels = [qrel for domain in present for qrel in side.load_qrels(benchmark.root, domain)]
-        yield from describe_ranking(
-            built.rows, qrels, {benchmark_task.task_id: benchmark_task.domain for benchmark_task in benchmark.tasks}
-        )
+        domains = {benchmark_task.task_id: benchmark_task.domain for benchmark_task in benchmark.tasks}
+        yield from describe_ranking(built.rows, qrels, domains, published)
     except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
         yield f"no scores: {one_line(error)}"
 
@@ -288,12 +302,15 @@ def _with_missing_as_zero(mean: Score, column: Sequence[float | None], n_missing
     return mean if mean.value is None else Score(mean.value * n_scored / (n_scored + n_missing))
 
 
-def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str]) -> list[str]:
+def describe_ranking(
+    rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str], published: str = ""
+) -> list[str]:
     """Return lines with the scores of task A, computed from the submitted rows.
 
     Two averages are listed side by side. The official script's average, which determines the ranking, is a mean over
     collections, weighted by predictions. The other is the plain mean over judged queries. Judgements of tasks that are
-    not submitted are ignored.
+    not submitted are ignored. A last line compares the ranking score with the published ones of the benchmark
+    `published`.
     """
     run: Run = {
         normalise_task_id(row["task_id"]): in_rank_order(
@@ -309,7 +326,8 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
             plain = dataset_mean([values[f"{measure}@{k}"] for values in own.values()])
             mark = " (ranking score)" if (measure, k) == ("nDCG", _RANKING_CUTOFF) else ""
             lines.append(f"{title}@{k}: {dashed(official[f'{measure}@{k}'].value, 4)}{mark} | {dashed(plain.value, 4)}")
-    return lines
+    ranking = official[f"nDCG@{_RANKING_CUTOFF}"].value
+    return [*lines, *standing(SubmissionTask.A, published, len(own), ranking)]
 
 
 # Assembly of a submission: one object per task of the input, with contexts in rank order and any answer. It only
