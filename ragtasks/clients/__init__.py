@@ -24,7 +24,7 @@ from ragtasks.clients._credentials import (
     no_secrets,
 )
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
-from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, GivenBodies, endpoint_of
+from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, GivenBodies, endpoint_of, is_preset
 from ragtasks.clients._failures import SLOW, EndpointError
 from ragtasks.clients._openai_client import OpenAIClient, model_client
 from ragtasks.clients._protocol import (
@@ -112,6 +112,7 @@ __all__ = [
     "endpoint_of",
     "endpoint_requirements",
     "gets_default_key",
+    "is_preset",
     "joined_spending",
     "judge_requirements",
     "listed_models",

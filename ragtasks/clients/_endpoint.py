@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -29,6 +30,14 @@ _NO_THINKING = frozenset({"none", "minimal"})
 _RESERVED_FIELDS = frozenset({"model", "messages", "stream", "n"})
 Amounts = Annotated[tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], Field(min_length=2, max_length=3)]
 """A `Price` as users write it."""
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"mtrag-un-official": {"model": "openai/gpt-oss-120b", "temperature": "server", "max_tokens": 8192}}
+)
+"""Name in place of a model -> its settings; the user adds the address.
+
+The judge of MTRAG-UN (paper, section 3.1) as the official scripts call it behind vLLM (cc5b1d4): without a temperature,
+and without a limit, for which 8192 tokens leave room to think.
+"""
 
 
 class Endpoint(BaseModel):
@@ -203,6 +212,8 @@ def endpoint_of(named: str | Mapping[str, Any], label: str = "endpoint") -> Endp
     if not isinstance(named, (str, Mapping)):
         raise ConfigurationError(f"{label}: expected a name, such as openai/NAME, or keys with values")
     fields = _fields_of_line(named, label) if isinstance(named, str) else dict(named)
+    if is_preset(fields.get("model")):
+        fields = _with_preset(fields, label)
     for key in fields.keys() - Endpoint.model_fields.keys():
         raise ConfigurationError(f"{label}: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
     failures: list[str] = []
@@ -212,6 +223,23 @@ def endpoint_of(named: str | Mapping[str, Any], label: str = "endpoint") -> Endp
         failures = misfits(error, "")
     # Raised outside the handler: the chained error would show the values, and with them a key in an address.
     raise ConfigurationError(f"{label}: " + "; ".join(failures))
+
+
+def is_preset(named: Any) -> bool:
+    """Return whether an endpoint, as a line or a mapping, names a preset."""
+    model = named.get("model") if isinstance(named, Mapping) else str(named).partition(",")[0].strip()
+    return isinstance(model, str) and model in PRESETS
+
+
+def _with_preset(fields: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Return the fields with the settings of their preset; fields that are given take precedence."""
+    name, given = fields["model"], {key: value for key, value in fields.items() if key != "model"}
+    if not given.get("base_url"):
+        raise ConfigurationError(
+            f"{label}: {name} needs base_url, the address of a server with {PRESETS[name]['model']}: "
+            f"{name},base_url=http://localhost:8001/v1"
+        )
+    return {**PRESETS[name], **given}
 
 
 def _fields_of_line(line: str, label: str) -> dict[str, Any]:

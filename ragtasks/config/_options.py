@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from ragtasks.clients import Amounts, Endpoint, endpoint_of
+from ragtasks.clients import Amounts, Endpoint, endpoint_of, is_preset
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, misfit, misfits
 from ragtasks.files import CLOSED_BOOK, checked_run_name, parse_json
 
@@ -114,12 +114,12 @@ _PROMPTS = re.compile(r",\s*prompts=(\w+)")
 
 
 def _without_prompts(named: Any) -> tuple[Any, Any]:
-    """Return a judge without its `prompts`, and the value of `prompts` or None."""
+    """Return a judge without its `prompts`, and the value of `prompts`: by default official for a preset, or None."""
     if isinstance(named, str) and (match := _PROMPTS.search(named)):
         return named.replace(match[0], ""), match[1]
     if isinstance(named, Mapping) and "prompts" in named:
         return {key: value for key, value in named.items() if key != "prompts"}, named["prompts"]
-    return named, None
+    return named, "official" if is_preset(named) else None
 
 
 def reject_duplicates(names: Sequence[str]) -> None:

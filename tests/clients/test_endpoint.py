@@ -38,6 +38,24 @@ def test_invalid_endpoints_are_refused(named: object, message: str) -> None:
         endpoint_of(named)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "named",
+    ["mtrag-un-official,base_url=http://h:8001/v1", {"model": "mtrag-un-official", "base_url": "http://h:8001/v1"}],
+)
+def test_a_preset_is_the_official_judge_at_the_users_address(named: Any) -> None:
+    endpoint = endpoint_of(named)
+    assert (endpoint.address, endpoint.server_model) == ("http://h:8001/v1", "openai/gpt-oss-120b")
+    assert (endpoint.temperature, endpoint.max_tokens) == ("server", 8192)
+    assert endpoint_of("mtrag-un-official,base_url=http://h/v1,temperature=0.5").temperature == 0.5
+
+
+def test_a_preset_without_an_address_is_refused() -> None:
+    """Otherwise its requests would be sent to OpenAI."""
+    with raises(ConfigurationError) as caught:
+        endpoint_of("mtrag-un-official")
+    assert "base_url" in str(caught.value)
+
+
 def test_a_failure_is_reported_in_our_own_words() -> None:
     calls = "endpoint: base_url must begin with http:// or https:// and name a host"
     with pytest.raises(ConfigurationError, match=f"^{calls}$"):
