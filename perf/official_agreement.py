@@ -9,7 +9,8 @@ answers and a judge with unusual replies. Counted are:
 - conditioned scores that are equal to 1e-9 (the scripts write ten digits).
 
 The prompts of RL_F are ragas's and require the extra `ragas`. `--multihop DIR` is yixuantt/MultiHop-RAG at commit
-3dd4d4e: the prompts of its `qa_llama.py` are compared with ours.
+3dd4d4e: the prompts of its `qa_llama.py` are compared with ours. `--ragnarok DIR` is castorini/ragnarok at commit
+7233fa7: its prompts for GPT are compared with ours of TREC RAG, except for ftfy's repairs of Unicode.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perf.official_scripts import RAGAS, Scripts, load_scripts, multihop_prompt, rows_of, run_quietly, task_file
+from perf.official_scripts import (
+    RAGAS,
+    Scripts,
+    load_scripts,
+    multihop_prompt,
+    ragnarok_messages,
+    rows_of,
+    run_quietly,
+    task_file,
+)
 from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark, passage_rows, response_of
 from ragtasks.clients import Outcome, Prompt, Reply
 from ragtasks.files import OFFICIAL
@@ -49,6 +59,12 @@ TASK_FILES = {
 }
 N_TASKS = 600
 MULTIHOP_SAMPLE = benchmark_folder("multihop_rag", "sample", Path())
+RAGNAROK_MODES = {"trec_rag24": "chatqa", "trec_rag25": "ragnarok_v4"}
+_ODD_PASSAGES = (
+    {"title": "", "text": "First [1] line\n second\tline [[2]], [x], [3, [4] and ] [\uff15]."},
+    {"title": "A [7] title ", "text": " [8]{{ x }} [] [9"},
+    {"title": "Empty", "text": ""},
+)
 _END_OF_THINKING = "</think>"
 _WORDS = (
     *("Rating:", "Rating: ", "[[", "]]", "[", "]", "7", "10", "0", "-3", ".", ".5", "8.", "/10", " ", "\n", "٣"),
@@ -327,6 +343,20 @@ def multihop_agreement(checkout: Path, data: Path) -> tuple[int, int]:
     return sum(ours.encode() == theirs.encode() for ours, theirs in pairs), len(pairs)
 
 
+def ragnarok_agreement(checkout: Path, name: str) -> tuple[int, int]:
+    """Return (prompts bytewise equal to Ragnarök's, prompts) for the sample of a TREC RAG track, with odd passages."""
+    benchmark = open_benchmark(name, benchmark_folder(name, "sample", Path()))
+    official = official_prompt(name, checkout)
+    contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
+    pairs = []
+    for task in benchmark.tasks:
+        passages = [*passage_rows(contexts[task.task_id]), *_ODD_PASSAGES]
+        ours = official.template.render(question=task.question, passages=passages)
+        messages = [{"role": "system", "content": official.system}, {"role": "user", "content": ours}]
+        pairs.append((messages, ragnarok_messages(checkout, RAGNAROK_MODES[name], task.question, passages)))
+    return sum(ours == theirs for ours, theirs in pairs), len(pairs)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -334,6 +364,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the task files; default: the checkout")
     parser.add_argument("--multihop", type=Path, help="checkout of yixuantt/MultiHop-RAG")
     parser.add_argument("--multihop-data", type=Path, default=MULTIHOP_SAMPLE, help="its files; default: the sample")
+    parser.add_argument("--ragnarok", type=Path, help="checkout of castorini/ragnarok")
     parser.add_argument("--tasks", type=int, default=N_TASKS, help="random tasks, half of each benchmark")
     parser.add_argument("--replies", type=int, default=5000, help="odd replies")
     options = parser.parse_args()
@@ -358,6 +389,9 @@ def main() -> None:
     if options.multihop:
         equal, of = multihop_agreement(options.multihop, options.multihop_data)
         total["prompts equal byte by byte: multihop_rag"] = Counter({"equal": equal, "of": of})
+    for name in RAGNAROK_MODES if options.ragnarok else ():
+        equal, of = ragnarok_agreement(options.ragnarok, name)
+        total[f"prompts equal byte by byte: {name}"] = Counter({"equal": equal, "of": of})
     for row, counts in total.items():
         print(f"{row:<55} {counts['equal']:>6} of {counts['of']:>6}")
 

@@ -102,6 +102,34 @@ def multihop_prompt(checkout: Path, question: str, texts: Sequence[str]) -> str:
     return str(values["prompt"])
 
 
+def ragnarok_messages(
+    checkout: Path, mode: str, question: str, passages: Sequence[Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """Return the messages of castorini/ragnarok for GPT, without a limit on passages and ftfy's repairs of Unicode."""
+    before = dict(sys.modules)
+    stubs = {"ftfy": {"fix_text": str}, "dacite": {"from_dict": None}}
+    for name, members in stubs.items():
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__dict__.update(members)
+    sys.path.insert(0, str(checkout / "src"))
+    try:
+        llm = importlib.import_module("ragnarok.generate.llm")
+        templates = importlib.import_module("ragnarok.generate.templates.ragnarok_templates")
+    finally:
+        sys.path.pop(0)
+        for name in sys.modules.keys() - before.keys():
+            del sys.modules[name]
+        sys.modules.update(before)
+    model = types.SimpleNamespace()
+    for method in ("convert_doc_to_prompt_content", "_replace_number"):
+        setattr(model, method, types.MethodType(getattr(llm.LLM, method), model))
+    documents = [types.SimpleNamespace(doc={"title": row["title"], "segment": row["text"]}) for row in passages]
+    request = types.SimpleNamespace(candidates=documents)
+    context = llm.LLM.build_ranked_context(model, request, len(documents), sys.maxsize)
+    messages: list[dict[str, str]] = templates.RagnarokTemplates(llm.PromptMode(mode))(question, context, "gpt")
+    return messages
+
+
 def run_quietly(scripts: Scripts, reply: Callable[[str], str], work: Callable[[], None]) -> None:
     """Run a function of the scripts with a judge that replies by `reply`, without its output."""
     scripts.wrapper.load_chat_openai_llm = lambda *_: lambda prompt: types.SimpleNamespace(content=reply(prompt))

@@ -86,6 +86,15 @@ def multihop_checkout() -> Path:
 
 
 @pytest.fixture(scope="session")
+def ragnarok_checkout() -> Path:
+    """The repository of TREC RAG's baselines, or a skip with the expected path."""
+    root = MTRAG_CHECKOUT.parent / "ragnarok"
+    if not (root / "src" / "ragnarok").is_dir():
+        pytest.skip(f"no checkout of castorini/ragnarok at {root}")
+    return root
+
+
+@pytest.fixture(scope="session")
 def evaluations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with output of the harness for two models, in `oracle` and `refuse`."""
     from tests._evaluations import evaluate_sample

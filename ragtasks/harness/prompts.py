@@ -18,7 +18,7 @@ from ragtasks.config import OFFICIAL_PROMPT, EvaluationConfig
 from ragtasks.errors import ConfigurationError, ModelError
 from ragtasks.files import CLOSED_BOOK
 from ragtasks.languages import UNKNOWN
-from ragtasks.prompts import PromptTemplate, load_template, official_prompt, shipped_template
+from ragtasks.prompts import OfficialPrompt, PromptTemplate, load_template, official_prompt, shipped_template
 from ragtasks.records import LANGUAGE, Setting
 
 YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
@@ -39,11 +39,12 @@ class TaskPrompts:
         """
         options = dict(yaml.get("dataset_kwargs") or {})
         _reject_misplaced(yaml, options)
-        self._has_question = False
+        self._official: OfficialPrompt | None = None
+        """The official prompt, if it is the last user message. Otherwise, it replaces the system message."""
         if evaluation.system_prompt == OFFICIAL_PROMPT:
             subject = _AGENTIC_TASKS if options["setting"] == Setting.AGENTIC.value else options["benchmark"]
             official = official_prompt(subject, root)
-            self.system, self._has_question = official.template, official.has_question
+            self.system, self._official = official.template, official if official.has_question else None
         else:
             closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
             system = closed_book if evaluation.run == CLOSED_BOOK else yaml.get("prompt", _SYSTEM)
@@ -71,18 +72,18 @@ class TaskPrompts:
 
     def _with_official_question(self, doc: Doc) -> Doc:
         """Return a doc whose question is the official prompt, if that contains the passages and the question."""
-        if not self._has_question:
+        if self._official is None:
             return doc
         return {**doc, "question": self.system.render(passages=doc["passages"], question=doc["question"])}
 
     def system_text(self, doc: Doc, instruction: str | None) -> str:
         """Return the system message: the user's instruction, if any, then the template with numbered passages.
 
-        If the conversation is not in English, a rule on the language of the answer follows. The text is empty if the
-        last user message contains the complete prompt.
+        If the conversation is not in English, a rule on the language of the answer follows. If the last user message
+        contains the passages, the text may be empty.
         """
-        if self._has_question:
-            return instruction or ""
+        if self._official is not None:
+            return f"{instruction or ''}\n\n{self._official.system}".strip()
         extra = json.loads(doc.get("extra") or "{}")
         texts = {"passages": doc["passages"], "max_words": self.max_words, "refusal": REFUSAL, "extra": extra}
         text = self.system.render(**texts, **self.fields).strip()

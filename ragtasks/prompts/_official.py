@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtasks.errors import ConfigurationError
+from ragtasks.files import read_yaml
 from ragtasks.prompts._templates import PromptTemplate, shipped_template
 from ragtasks.requirements import importing
 
@@ -27,6 +28,8 @@ class OfficialPrompt:
     """The layout with the official texts. Its fields are `passages` and, if `has_question`, `question`."""
     has_question: bool
     """The template is the last user message and contains the question. Otherwise it is the system message."""
+    system: str
+    """The system message of a prompt that has the question; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,28 @@ class _Wording:
     fetch: str
     """Command that downloads the file."""
     texts: Mapping[str, str | tuple[str, str]]
-    """Field of the layout -> name of a Python constant, or the words before and after the text in a PDF."""
+    """Field of the layout -> name of a Python constant or YAML key, or the words before and after the text in a PDF.
+
+    The field `system` is the system message of a prompt that has the question.
+    """
     sha256: str
     """Hash of the texts, in order, one per line."""
-    has_question: bool = False
+    layout: str
+    """Template in `ragtasks/prompts/official`."""
+    has_question: bool = True
+
+
+def _ragnarok(benchmark: str, prompt_mode: str, sha256: str) -> _Wording:
+    """Return the prompt of the organizers' baseline for a TREC RAG track."""
+    return _Wording(
+        "castorini/ragnarok",
+        "7233fa7",
+        f"src/ragnarok/prompts/prompt_templates/{prompt_mode}.yaml",
+        f"ragtasks data fetch {benchmark} --group generation_prompts",
+        {"system": "system_message", "instruction": "instruction"},
+        sha256,
+        "trec_rag",
+    )
 
 
 _WORDINGS: Mapping[str, _Wording] = {
@@ -53,6 +74,8 @@ _WORDINGS: Mapping[str, _Wording] = {
         "ragtasks data fetch mtrag --group generation_prompts",
         {"instruction": ("of underspecified questions:", "In the reference task")},
         "e83b34794c0b0858392e1dd7ad9b417dc8203bdb209705c3d436cc1eaf10e020",
+        "mtrag_un",
+        has_question=False,
     ),
     "multihop_rag": _Wording(
         "yixuantt/MultiHop-RAG",
@@ -61,13 +84,16 @@ _WORDINGS: Mapping[str, _Wording] = {
         "ragtasks data fetch multihop_rag --group generation_prompts",
         {"instruction": "prefix"},
         "309476182c4a3b595e0f84da0ffd3635297da1b379e5ddb6eb733917463096f9",
-        has_question=True,
+        "multihop_rag",
+    ),
+    "trec_rag24": _ragnarok("trec_rag24", "chatqa", "592f1e0ed077a8e65c1f47ca53d3a95a320038663aa43799b1cc3b99e3e2b781"),
+    "trec_rag25": _ragnarok(
+        "trec_rag25", "ragnarok_v4", "e7dbe0aa4d83c8a7e0635fc0e408dfbac181217fb3a8e310ce1a16ccc1dba79d"
     ),
 }
 _MTRAG_PAPER = "only in the MTRAG paper (arXiv 2501.03468), appendix D.2"
 _IKAT = "none: the baseline is a fine-tuned summarizer (irlabamsterdam/iKAT, 2023/scripts/baselines)"
 _DOC2DIAL = "none: the models are fine-tuned (IBM/multidoc2dial). The OR-CONVQA paper has one in appendix B.3"
-_RAGNAROK = "only in the Ragnarök paper (arXiv 2406.16828), Figure 2, and in castorini/ragnarok"
 _ELSEWHERE: Mapping[str, str] = {
     "mtrag": _MTRAG_PAPER,
     "mtrag_s": _MTRAG_PAPER,
@@ -79,8 +105,6 @@ _ELSEWHERE: Mapping[str, str] = {
     "doc2dial": _DOC2DIAL,
     "multidoc2dial": _DOC2DIAL,
     "multidoc2dial_propositions": _DOC2DIAL,
-    "trec_rag24": _RAGNAROK,
-    "trec_rag25": _RAGNAROK,
 }
 """Benchmark -> source of its official prompt, or of its models, outside the files of its data folder."""
 
@@ -110,7 +134,7 @@ def official_prompt(benchmark: str, root: Path) -> OfficialPrompt:
             f"official prompt of {benchmark}",
             where=str(path),
             expected=expected,
-            found=found + other_commit(root, wording.commit),
+            found=found + other_commit(root, wording.repository, wording.commit),
             next_step=next_step,
         )
 
@@ -120,12 +144,13 @@ def official_prompt(benchmark: str, root: Path) -> OfficialPrompt:
         raise refused(str(error)) from error
     if hashlib.sha256("\n".join(texts.values()).encode()).hexdigest() != wording.sha256:
         raise refused("another text")
-    name = f"official/{benchmark}"
     # A JSON string is also a string in Jinja. The texts are part of the source, and therefore of its hash.
     constants = "".join(
         f"{{% set {field} = {json.dumps(text, ensure_ascii=False)} %}}\n" for field, text in texts.items()
     )
-    return OfficialPrompt(PromptTemplate(name, constants + shipped_template(name).source), wording.has_question)
+    layout = shipped_template(f"official/{wording.layout}").source
+    template = PromptTemplate(f"official/{benchmark}", constants + layout)
+    return OfficialPrompt(template, wording.has_question, texts.get("system", ""))
 
 
 # Reading of texts, for prompts of models and of judges.
@@ -158,10 +183,12 @@ def constant_text(tree: ast.Module, name: str) -> str | None:
     return None
 
 
-def other_commit(root: Path, commit: str) -> str:
-    """Return the commit of the git checkout at `root` as the end of a message; "" if it is `commit` or unknown."""
+def other_commit(root: Path, repository: str, commit: str) -> str:
+    """Return the commit of a checkout of `repository` as the end of a message; "" if it is `commit` or unknown."""
     git = root / ".git"
     try:
+        if repository not in (git / "config").read_text(encoding="utf-8"):
+            return ""
         head = (git / "HEAD").read_text(encoding="utf-8").strip()
         if head.startswith("ref: "):
             reference = head.removeprefix("ref: ")
@@ -177,10 +204,22 @@ def other_commit(root: Path, commit: str) -> str:
 def _text_in(path: Path, name: str | tuple[str, str]) -> str:
     if isinstance(name, tuple):
         return _text_between(path, *name)
+    if path.suffix == ".yaml":
+        return _text_of_key(path, name)
     text = constant_text(parsed_source(path), name)
     if text is None:
         raise UnreadableWordingError(f"no text under the name {name}")
     return text
+
+
+def _text_of_key(path: Path, key: str) -> str:
+    try:
+        _, content = read_yaml(path.read_text(encoding="utf-8"))
+        return str(content[key])
+    except OSError as error:
+        raise UnreadableWordingError(f"{type(error).__name__}: {error.strerror}") from error
+    except Exception as error:  # YAML's own errors have no common class with the others
+        raise UnreadableWordingError(f"no YAML with the key {key}: {type(error).__name__}") from error
 
 
 def _text_between(path: Path, before: str, after: str) -> str:

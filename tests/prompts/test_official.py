@@ -6,6 +6,7 @@ The checkouts here contain wording of our own. Tests of the real wording skip wi
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from lm_eval.tasks import TaskManager
 
-from perf.official_agreement import MULTIHOP_SAMPLE, multihop_agreement
+from perf.official_agreement import MULTIHOP_SAMPLE, RAGNAROK_MODES, multihop_agreement, ragnarok_agreement
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
@@ -23,6 +24,7 @@ from ragtasks.harness.prompts import TaskPrompts
 from ragtasks.harness.tasks import task_folder
 from ragtasks.prompts import _official, official_prompt
 from tests._messages import raises
+from tests.conftest import REAL_DATA
 from tests.synthesis._documents import pdf
 
 SAMPLES = Path(_official.__file__).parents[1] / "benchmarks" / "sample"
@@ -35,8 +37,14 @@ PAPER = [
     "In the reference task we send passages.",
 ]
 PAPER_TEXT = 'Stand-in: answer briefly, or say "nothing".'
-SOURCES = {"multihop_rag": f"prefix = {INSTRUCTION!r}\n".encode(), "mtrag_un": pdf(*PAPER)}
-TEXTS = {"multihop_rag": INSTRUCTION, "mtrag_un": PAPER_TEXT}
+SYSTEM = "Stand-in: a helpful assistant."
+SOURCES = {
+    "multihop_rag": f"prefix = {INSTRUCTION!r}\n".encode(),
+    "mtrag_un": pdf(*PAPER),
+    "trec_rag24": json.dumps({"system_message": SYSTEM, "instruction": INSTRUCTION}).encode(),
+}
+TEXTS = {"multihop_rag": INSTRUCTION, "mtrag_un": PAPER_TEXT, "trec_rag24": f"{SYSTEM}\n{INSTRUCTION}"}
+TASKS = {"multihop_rag": "multihop_rag_gold", "mtrag_un": "mtrag_un_reference_govt", "trec_rag24": "trec_rag24"}
 CHAT = {"apply_chat_template": True, "chat_template": lambda messages: messages}
 
 
@@ -50,6 +58,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         if name == "mtrag_un":
             shutil.copytree(SAMPLES / "mtrag", tmp_path / "mtrag")
         wording = _official._WORDINGS[name]
+        (root / wording.file).parent.mkdir(parents=True, exist_ok=True)
         (root / wording.file).write_bytes(SOURCES[name])
         sha256 = hashlib.sha256(TEXTS[name].encode()).hexdigest()
         monkeypatch.setitem(_official._WORDINGS, name, replace(wording, sha256=sha256))
@@ -90,9 +99,23 @@ def test_an_official_prompt_with_the_question_is_one_user_message(checkout: Call
     assert folded.fewshot_context(doc, **CHAT) == [{"role": "user", "content": content}]
 
 
-@pytest.mark.parametrize(
-    ("name", "task"), [("mtrag_un", "mtrag_un_reference_govt"), ("multihop_rag", "multihop_rag_gold")]
-)
+def test_a_prompt_with_a_system_message_numbers_documents_and_keeps_their_citations_apart(
+    checkout: Callable[[str], Path],
+) -> None:
+    root = checkout("trec_rag24")
+    task = load("trec_rag24", data=str(root), system_prompt="official")
+    doc = dict(task.dataset["test"][0])
+    doc["passages"] = [{"title": "A", "text": "One [1].\n Two [b]."}, {"title": "", "text": "Three."}]
+    documents = "[1] Title: A Content: One (1). Two [b].\n\n[2] Three."
+    parts = [f"Documents: {documents}", f"Query: {doc['question']}", f"Instruction: {INSTRUCTION}", "Answer:"]
+    content = "\n\n".join([f"Instruction: {INSTRUCTION}", *parts])
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": content}]
+    assert task.fewshot_context(doc, **CHAT) == messages
+    instructed = task.fewshot_context(doc, system_instruction="Be kind.", **CHAT)
+    assert instructed[0]["content"] == f"Be kind.\n\n{SYSTEM}"
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS.items())
 def test_the_official_prompt_changes_results_and_cache_keys(
     checkout: Callable[[str], Path], name: str, task: str
 ) -> None:
@@ -127,9 +150,25 @@ def test_the_hash_in_results_covers_the_wording(
         ("mtrag_un", pdf("Another paper")),
         ("mtrag_un", pdf(*PAPER[:2], "Another wording", *PAPER[4:])),
         ("mtrag_un", b"no PDF"),
+        ("trec_rag24", b"instruction: only this"),
+        ("trec_rag24", b"- instruction"),
+        ("trec_rag24", b"a: [b"),
+        ("trec_rag24", None),
         ("mtrag_un", None),
     ],
-    ids=["wording", "name", "syntax", "paper", "wording of the paper", "broken paper", "no paper"],
+    ids=[
+        "wording",
+        "name",
+        "syntax",
+        "paper",
+        "wording of the paper",
+        "broken paper",
+        "key",
+        "list",
+        "YAML",
+        "no YAML",
+        "no paper",
+    ],
 )
 def test_a_changed_file_is_refused(checkout: Callable[[str], Path], name: str, content: bytes | None) -> None:
     root = checkout(name)
@@ -151,6 +190,7 @@ def test_an_error_names_the_commit_of_another_checkout(checkout: Callable[[str],
     (git / "HEAD").write_text(HASH if form == "detached" else "ref: refs/heads/main\n", encoding="utf-8")
     if form == "branch":
         (git / "refs" / "heads" / "main").write_text(f"{HASH}\n", encoding="utf-8")
+    (git / "config").write_text("[remote]\n\turl = https://github.com/yixuantt/MultiHop-RAG.git\n", encoding="utf-8")
     (git / "packed-refs").write_text(f"# pack-refs\n{HASH} refs/heads/main\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="another text; the checkout is at commit 0123456") as caught:
         official_prompt("multihop_rag", root)
@@ -158,11 +198,13 @@ def test_an_error_names_the_commit_of_another_checkout(checkout: Callable[[str],
     (git / "HEAD").write_text("3dd4d4e79fc9843008b8f832da99086a82f1a805", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="another text\n"):
         official_prompt("multihop_rag", root)
+    (git / "HEAD").write_text(HASH, encoding="utf-8")
+    (git / "config").write_text("[remote]\n\turl = https://github.com/mine/results.git\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="another text\n"):
+        official_prompt("multihop_rag", root)
 
 
-@pytest.mark.parametrize(
-    "name", ["mtrag", "inscit", "ikat23", "multidoc2dial", "trec_rag24", "custom", "agentic tasks"]
-)
+@pytest.mark.parametrize("name", ["mtrag", "inscit", "ikat23", "multidoc2dial", "custom", "agentic tasks"])
 def test_a_benchmark_without_an_official_prompt_is_an_error(name: str, tmp_path: Path) -> None:
     with raises(ConfigurationError):
         official_prompt(name, tmp_path)
@@ -180,19 +222,42 @@ def test_options_that_an_official_prompt_ignores_are_refused(options: dict[str, 
         config_from_options({"system_prompt": "official", **options})
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "background" / "official.md"
+
+
+def recipe() -> str:
+    return PAGE.read_text(encoding="utf-8").partition("```jinja\n")[2].partition("```")[0]
+
+
 def test_a_users_file_with_the_papers_wording_needs_the_passages_only(tmp_path: Path) -> None:
     """The recipe of docs/background/official.md."""
-    page = (Path(__file__).parents[2] / "docs" / "background" / "official.md").read_text(encoding="utf-8")
-    recipe = page.partition("```jinja\n")[2].partition("```")[0]
-    (tmp_path / "paper.jinja").write_text(recipe, encoding="utf-8")
+    (tmp_path / "paper.jinja").write_text(recipe(), encoding="utf-8")
     doc = {"passages": [{"text": "One."}, {"text": "Two."}], "history": [], "question": "Q?"}
     prompts = TaskPrompts(EvaluationConfig(system_prompt=str(tmp_path / "paper.jinja")), {})
     text = prompts.system_text(doc, None)
     assert text.partition("\n\n")[2] == "PASSAGE 1\nOne.\n\nPASSAGE 2\nTwo."
 
 
+def test_the_page_names_the_hash_of_the_papers_wording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    papers = sorted((REAL_DATA.parent / "papers").glob("000_*.txt"))
+    if not papers:
+        pytest.skip(f"no papers next to {REAL_DATA}")
+    paper = papers[0].read_text(encoding="utf-8")
+    wording = paper.partition("without need for truncation:")[2].partition("PASSAGE 1")[0]
+    monkeypatch.chdir(tmp_path)
+    Path("mtrag.jinja").write_text(recipe().replace("(the text)", " ".join(wording.split())), encoding="utf-8")
+    label = TaskPrompts(EvaluationConfig(system_prompt="mtrag.jinja"), {}).provenance()["system"]
+    assert f"`{label}`" in PAGE.read_text(encoding="utf-8")
+
+
 def test_multihop_rags_prompts_equal_those_of_its_script_byte_by_byte(multihop_checkout: Path) -> None:
     equal, n_prompts = multihop_agreement(multihop_checkout, MULTIHOP_SAMPLE)
+    assert equal == n_prompts > 0
+
+
+@pytest.mark.parametrize("name", RAGNAROK_MODES)
+def test_trec_rags_prompts_equal_those_of_ragnarok_byte_by_byte(ragnarok_checkout: Path, name: str) -> None:
+    equal, n_prompts = ragnarok_agreement(ragnarok_checkout, name)
     assert equal == n_prompts > 0
 
 

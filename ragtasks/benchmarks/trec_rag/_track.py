@@ -226,6 +226,7 @@ def topic_task(domain: str, topic_id: str, text: str, nuggets_of_topic: TopicNug
 
 
 _COMMIT = "5b819c1a45c8a0a3ec9426f476694f44a29dfaf3"
+_RAGNAROK_COMMIT = "7233fa742e47055865c7f85b1f9c8f0558bfdbbf"
 
 MAX_WORDS = 400
 """Maximum words of an answer in the track."""
@@ -250,6 +251,13 @@ def _source(name: str, *files: SourceFile) -> Source:
     )
 
 
+def _ragnarok_prompt(name: str, sha256: str, n_bytes: int) -> SourceFile:
+    """Return a prompt of the organizers' baseline, from another repository."""
+    address = f"https://raw.githubusercontent.com/castorini/ragnarok/{_RAGNAROK_COMMIT}/"
+    path = f"src/ragnarok/prompts/prompt_templates/{name}.yaml"
+    return SourceFile(path, sha256, n_bytes, "generation_prompts", base_url=address)
+
+
 TRACK_2024 = TrackYear(
     _source(
         "trec_rag24",
@@ -257,6 +265,7 @@ TRACK_2024 = TrackYear(
         SourceFile("qrels/qrels.rag24.test.txt", None, None, "tasks"),
         SourceFile("topics/topics.rag24.raggy-dev.txt", None, None, "dev"),
         SourceFile("topics/topics.rag24.researchy-dev.txt", None, None, "dev"),
+        _ragnarok_prompt("chatqa", "8ea892c75b4caabeb0cdea4f52e1bc8b3781e5cc79d58f1c806c6f441f42e0b5", 1009),
     ),
     "TREC RAG 2024",
     {"test": "rag24.test", "raggy": "rag24.raggy-dev", "researchy": "rag24.researchy-dev"},
@@ -269,6 +278,7 @@ TRACK_2025 = TrackYear(
         "trec_rag25",
         SourceFile("topics/topics.rag25.test.jsonl", None, None, "tasks"),
         SourceFile("qrels/qrels.rag25.test.txt", None, None, "tasks"),
+        _ragnarok_prompt("ragnarok_v4", "16006023f483603fc790d2fa7ad850f064ac93dfac02932512c535cd4a5cecda", 1745),
     ),
     "TREC RAG 2025",
     {NARRATIVES: "rag25.test"},
