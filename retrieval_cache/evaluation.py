@@ -17,7 +17,13 @@ from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import FileRun, Run, read_qrels, read_run, trec_form
 from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS, RetrievalMetric, RunScores, score_run, score_run_ibm
-from ragtasks.published import PublishedTable, other_sizes, published_tables
+from ragtasks.published import (
+    PublishedTable,
+    other_sizes,
+    published_subsets,
+    published_table,
+    published_tables,
+)
 from ragtasks.records import Qrel, Score, Task
 from ragtasks.statistics import Column, compare_columns
 from ragtasks.tables import ALL, Cell, Difference, Section, Slice, Table, Value, slices_of, table_of
@@ -316,7 +322,7 @@ def _all_queries(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) 
     table = table_of("All queries", heads, groups, _scores(metrics), _as_in_paper(3, runs))
     if not _names_paper(runs[0]) or len(runs[0].results) < sum(OFFICIAL_QUERIES.values()):
         return table
-    return replace(table, rows=(*table.rows, *(_paper_cells(row, metrics) for row in PAPER_ROWS if row.table == 3)))
+    return replace(table, rows=(*table.rows, *_paper_cells(published_table("MTRAG paper, Table 3"), metrics)))
 
 
 def _run_heads(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
@@ -324,10 +330,14 @@ def _run_heads(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
     return ("run", "query form") if any(result.turn for run in runs for result in run.results) else ("run",)
 
 
-def _paper_cells(row: PaperRow, metrics: Sequence[RetrievalMetric]) -> tuple[Cell, ...]:
-    printed = dict(zip(_PAPER_METRICS, row.scores, strict=True))
-    scores = (f"{printed[metric.name]:.2f}" if metric.name in printed else "-" for metric in metrics)
-    return (f"paper: {row.retriever}", row.query_form, "-" if row.n is None else row.n, *scores)
+def _paper_cells(
+    paper: PublishedTable, metrics: Sequence[RetrievalMetric], subset: str = ""
+) -> Iterator[tuple[Cell, ...]]:
+    """Yield the rows of a table in the paper, of one subset."""
+    for row in paper.rows:
+        if row.subset == subset:
+            scores = (paper.score(row, metric.name) if metric.name in paper.metrics else "-" for metric in metrics)
+            yield (f"paper: {row.name}", row.setting, "-" if row.n is None else row.n, *scores)
 
 
 def _by_subset(runs: Sequence[JudgedRun]) -> Table:
@@ -346,15 +356,15 @@ def _by_subset(runs: Sequence[JudgedRun]) -> Table:
 
 def _subset_cell(part: Slice[QueryResult], runs: Sequence[JudgedRun]) -> str:
     """Return the paper's score, or "-" if the subset has another size."""
-    printed = PAPER_SUBSETS.get((part.dimension, part.value))
-    if printed is None:
+    subsets = published_subsets()
+    if part.dimension == ALL or (part.dimension, part.value) not in subsets:
         return "-"
-    n, score = printed
+    n, score = subsets[part.dimension, part.value]
     if part.dimension == "later turns":
         same = any(_n_labelled(run) == _N_LATER for run in runs)
     else:
         same = len(part.of(runs[0].results)) == n
-    return f"{score:.2f} ({n})" if same else "-"
+    return f"{score} ({n})" if same else "-"
 
 
 def _n_labelled(run: JudgedRun) -> int:
@@ -371,7 +381,8 @@ def _by_domain(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
             groups = [((part.value, run.name, run.ranking.query_form or "-"), part.of(run.results)) for run in runs]
             rows += table_of("", heads, groups, columns).rows
             if _names_paper(runs[0]):
-                rows += [(part.value, *_paper_cells(row, metrics)) for row in PAPER_ROWS if row.domain == part.value]
+                paper = published_table("MTRAG paper, Table 15")
+                rows += [(part.value, *cells) for cells in _paper_cells(paper, metrics, f"domain: {part.value}")]
     return Table("By domain", (*heads, *columns), tuple(rows), _as_in_paper(15, runs))
 
 
@@ -390,7 +401,9 @@ def _published(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
     """Yield published scores of the benchmark next to those of the runs that searched the complete corpora."""
     n = len(runs[0].results)
     complete = [run for run in runs if not run.unscored and not not_comparable(run)]
-    for published in published_tables(runs[0].data) if complete else ():
+    if not complete or runs[0].data == PAPER_BENCHMARK:  # the tables above contain the scores of that paper
+        return
+    for published in published_tables(runs[0].data):
         rows = [row for row in published.rows if not row.subset]
         names = [metric.name for metric in metrics if metric.name in published.metrics]
         if not rows or not names or not published.is_covered_by(n):
@@ -433,52 +446,6 @@ PAPER_BENCHMARK = "mtrag"
 
 OFFICIAL_QUERIES = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
 """Domain -> judged queries of the official qrels, as in Table 4; Table 15 prints 203 for Govt and 189 for Cloud."""
-
-
-@dataclass(frozen=True, slots=True)
-class PaperRow:
-    """One row of scores in the paper, printed with two digits."""
-
-    table: int
-    retriever: str
-    query_form: str
-    domain: str
-    """Domain, empty for all four."""
-    n: int | None
-    """Number of queries as printed, None if not printed."""
-    scores: tuple[float, ...]
-    """Recall at 1, 3, 5, 10, then nDCG at 1, 3, 5, 10."""
-
-
-PAPER_ROWS = (
-    PaperRow(3, "BM25", "last_turn", "", None, (0.08, 0.15, 0.20, 0.27, 0.17, 0.16, 0.18, 0.21)),
-    PaperRow(3, "BM25", "rewrite", "", None, (0.09, 0.18, 0.25, 0.33, 0.20, 0.19, 0.22, 0.25)),
-    PaperRow(3, "BGE-base 1.5", "last_turn", "", None, (0.13, 0.24, 0.30, 0.38, 0.26, 0.25, 0.27, 0.30)),
-    PaperRow(3, "BGE-base 1.5", "rewrite", "", None, (0.17, 0.30, 0.37, 0.47, 0.34, 0.31, 0.34, 0.38)),
-    PaperRow(3, "Elser", "last_turn", "", None, (0.18, 0.39, 0.49, 0.58, 0.42, 0.41, 0.45, 0.49)),
-    PaperRow(3, "Elser", "rewrite", "", None, (0.20, 0.43, 0.52, 0.64, 0.46, 0.45, 0.48, 0.54)),
-    PaperRow(15, "Elser", "last_turn", "clapnq", 208, (0.20, 0.43, 0.53, 0.65, 0.48, 0.46, 0.49, 0.54)),
-    PaperRow(15, "Elser", "rewrite", "clapnq", 208, (0.22, 0.45, 0.56, 0.70, 0.54, 0.50, 0.53, 0.59)),
-    PaperRow(15, "Elser", "last_turn", "fiqa", 180, (0.15, 0.34, 0.44, 0.55, 0.38, 0.36, 0.40, 0.45)),
-    PaperRow(15, "Elser", "rewrite", "fiqa", 180, (0.18, 0.39, 0.50, 0.63, 0.43, 0.41, 0.46, 0.52)),
-    PaperRow(15, "Elser", "last_turn", "govt", 203, (0.18, 0.42, 0.50, 0.58, 0.42, 0.44, 0.46, 0.49)),
-    PaperRow(15, "Elser", "rewrite", "govt", 203, (0.21, 0.47, 0.56, 0.67, 0.47, 0.48, 0.51, 0.56)),
-    PaperRow(15, "Elser", "last_turn", "cloud", 189, (0.19, 0.38, 0.48, 0.56, 0.40, 0.39, 0.42, 0.47)),
-    PaperRow(15, "Elser", "rewrite", "cloud", 189, (0.20, 0.40, 0.47, 0.57, 0.42, 0.41, 0.43, 0.48)),
-)
-"""Katsis et al. 2025 (MTRAG), Tables 3 and 15."""
-
-PAPER_SUBSETS = {
-    ("turn", "first"): (102, 0.89),
-    ("turn", "later"): (675, 0.47),
-    ("later turns", "standalone"): (555, 0.48),
-    ("later turns", "non-standalone"): (120, 0.42),
-    ("domain", "clapnq"): (208, 0.56),
-    ("domain", "fiqa"): (180, 0.50),
-    ("domain", "govt"): (201, 0.56),
-    ("domain", "cloud"): (188, 0.47),
-}
-"""Katsis et al. 2025, Table 4: slice -> (queries, R@5) of Elser with query rewrite."""
 
 
 # Notes on properties of a run, other than its ranking, that affect its scores.

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ragtasks.errors import BenchmarkFileError, close_matches, misfits
 from ragtasks.metrics import METRICS, RETRIEVAL_METRICS
+from ragtasks.tables import ALL
 
 RANKING = "ranking score"
 """Name of MTRAGEval's ranking score of tasks B and C: the harmonic mean of RL_F, RB_llm and RB_alg."""
@@ -147,8 +148,28 @@ def _refusal(where: str, found: str) -> BenchmarkFileError:
 
 
 @cache
-def published_tables(benchmark: str) -> tuple[PublishedTable, ...]:
-    """Return the published tables of a benchmark."""
+def _all_tables() -> dict[str, PublishedTable]:
+    """Return title -> table."""
     with resources.as_file(resources.files("ragtasks.published")) as folder:
-        tables = [table for path in sorted(folder.glob("*.json")) for table in read_published(path)]
-    return tuple(table for table in tables if table.benchmark == benchmark)
+        return {table.title: table for path in sorted(folder.glob("*.json")) for table in read_published(path)}
+
+
+def published_table(title: str) -> PublishedTable:
+    """Return the table with this title."""
+    return _all_tables()[title]
+
+
+def published_tables(benchmark: str) -> list[PublishedTable]:
+    """Return the published tables of a benchmark."""
+    return [table for table in _all_tables().values() if table.benchmark == benchmark]
+
+
+def published_subsets() -> dict[tuple[str, str], tuple[int, str]]:
+    """Return (dimension, value) -> number of queries and R@5 of Elser with rewritten questions (MTRAG, Tables 3, 4)."""
+    all_queries, parts = published_table("MTRAG paper, Table 3"), published_table("MTRAG paper, Table 4")
+    (total,) = (row for row in all_queries.of("rewrite") if row.name == parts.rows[0].name)
+    subsets = {(ALL, ""): (all_queries.n, all_queries.score(total, "R@5"))}
+    for row in parts.rows:
+        dimension, _, value = row.subset.partition(": ")
+        subsets[dimension, value] = (row.n or parts.n, row.scores[0])
+    return subsets

@@ -8,56 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from ragtasks.metrics import Metric
+from ragtasks.published import PublishedTable, published_subsets, published_table
 from ragtasks.records import Answerability, Setting
 from ragtasks.reports.tables._scores import by_setting, metric_columns, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.statistics import estimate_mean
-from ragtasks.tables import ALL, Cell, Table, Value, table_of
+from ragtasks.tables import Cell, Table, Value, table_of
 
 _SETTINGS = (Setting.REFERENCE.value, Setting.REFERENCE_RAG.value, Setting.FULL_RAG.value)
-PAPER_METRICS = ("ans_acc", "rl_f", "rb_llm", "rb_alg")
-"""The columns of Table 5."""
-PAPER_TABLE_5: Mapping[str, Mapping[str, tuple[float, float, float, float]]] = MappingProxyType(
-    {
-        model: MappingProxyType(dict(zip(_SETTINGS, scores, strict=True)))
-        for model, *scores in (
-            ("reference answers", (0.98, 0.86, 0.94, 0.88), (0.97, 0.87, 0.94, 0.88), (0.98, 0.67, 0.94, 0.86)),
-            ("Command-R+ (104B)", (0.86, 0.69, 0.66, 0.43), (0.86, 0.71, 0.62, 0.40), (0.87, 0.66, 0.59, 0.38)),
-            ("GPT-4o", (0.89, 0.69, 0.73, 0.46), (0.86, 0.69, 0.68, 0.40), (0.86, 0.65, 0.66, 0.38)),
-            ("GPT-4o-mini", (0.87, 0.66, 0.72, 0.43), (0.86, 0.69, 0.68, 0.40), (0.84, 0.64, 0.64, 0.37)),
-            ("Llama 3.1 405B Instruct", (0.87, 0.69, 0.70, 0.47), (0.86, 0.70, 0.68, 0.42), (0.85, 0.65, 0.63, 0.39)),
-            ("Llama 3.1 70B Instruct", (0.78, 0.63, 0.62, 0.43), (0.83, 0.66, 0.64, 0.42), (0.81, 0.64, 0.59, 0.39)),
-            ("Llama 3.1 8B Instruct", (0.71, 0.50, 0.54, 0.36), (0.75, 0.51, 0.54, 0.33), (0.74, 0.53, 0.52, 0.34)),
-            ("Mixtral 8x22B Instruct", (0.86, 0.54, 0.66, 0.39), (0.87, 0.61, 0.64, 0.38), (0.86, 0.56, 0.61, 0.35)),
-            ("Qwen 2.5 (72B)", (0.87, 0.65, 0.71, 0.43), (0.87, 0.71, 0.69, 0.40), (0.87, 0.64, 0.65, 0.37)),
-            ("Qwen 2.5 (7B)", (0.88, 0.62, 0.68, 0.42), (0.86, 0.66, 0.65, 0.38), (0.87, 0.62, 0.63, 0.37)),
-        )
-    }
-)
-"""Model -> setting -> the scores of `PAPER_METRICS` as printed in Table 5 (n = 426)."""
-PAPER_RECALL: Mapping[tuple[str, str], tuple[float, int]] = MappingProxyType(
-    {
-        (ALL, ""): (0.52, 777),
-        ("turn", "first"): (0.89, 102),
-        ("turn", "later"): (0.47, 675),
-        ("domain", "clapnq"): (0.56, 208),
-        ("domain", "cloud"): (0.47, 188),
-        ("domain", "fiqa"): (0.50, 180),
-        ("domain", "govt"): (0.56, 201),
-    }
-)
-"""Slice -> recall at 5 of Elser with rewritten questions, and its number of queries (Tables 3 and 4)."""
-PAPER_TABLE_13: Mapping[str, tuple[float, ...]] = MappingProxyType(
-    {
-        "reference answers": (0.18, 0.87, 0.89, 0.87, 0.75, 0.87),
-        "GPT-4o": (0.19, 0.20, 0.66, 0.20, 0.26, 0.20),
-        "Llama 3.1 405B Instruct": (0.21, 0.20, 0.69, 0.20, 0.27, 0.20),
-    }
-)
-"""Model -> rl_f, rb_llm and rb_alg, each before and after conditioning, in the reference setting (n = 55)."""
 _CONDITIONED = ("rl_f_raw", "rl_f", "rb_llm_raw", "rb_llm", "rb_alg_raw", "rb_alg")
 
 _BENCHMARK, _SUITE = "mtrag", "mtrag"
@@ -94,10 +54,10 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     rows = list(table.rows)
     n_ours = sum(setting == Setting.REFERENCE for (setting, *_), _ in groups)
     if n_ours and evaluations[0].kind[0] == _BENCHMARK:
-        indices = [_CONDITIONED.index(name) for name in columns]
+        paper = published_table("MTRAG paper, Table 13")
         rows[n_ours:n_ours] = [
-            (Setting.REFERENCE.value, model, "paper", "55", *(f"{printed[index]:.2f}" for index in indices))
-            for model, printed in PAPER_TABLE_13.items()
+            (row.setting, row.name, "paper", str(paper.n), *(paper.score(row, name) for name in columns))
+            for row in paper.rows
         ]
     if rows:
         yield replace(table, rows=tuple(rows))
@@ -107,14 +67,15 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
     """Yield the paper's results for the evaluated settings. Yields nothing for other benchmarks."""
     if evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
         return
-    answers = tuple(_answer_rows(evaluations, present))
-    if answers and any(name in present for name in PAPER_METRICS):
+    paper = published_table("MTRAG paper, Table 5")
+    answers = tuple(_answer_rows(evaluations, present, paper))
+    if answers and any(name in present for name in paper.metrics):
         scoring = [
             provenance.get("scoring", {}) for evaluation in evaluations for provenance in evaluation.provenance.values()
         ]
         judges = ", ".join(dict.fromkeys(str(scores.get("judges") or "none") for scores in scoring)) or "none"
         note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
-        columns = ("setting", "model", "by", "n", *PAPER_METRICS)
+        columns = ("setting", "model", "by", "n", *paper.metrics)
         yield Table("Compared with the paper: Table 5", columns, answers, note)
     # Models with up to five retrieved passages in the prompt.
     retrieved = [
@@ -122,28 +83,31 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         for (setting, model), rows in by_setting(evaluations)
         if setting == Setting.FULL_RAG and max(len(row.response.passages) for row in rows) == _DEPTH
     ]
+    printed = published_subsets()
     recall_rows: list[tuple[Cell, ...]] = []
     for part in row_slices([row for _, rows in retrieved for row in rows]) if retrieved else ():
-        paper = PAPER_RECALL.get((part.dimension, part.value))
-        if paper is not None:
+        if (part.dimension, part.value) in printed:
+            n, score = printed[part.dimension, part.value]
             shares = (_recall(part.of(rows)) for _, rows in retrieved)
-            recall_rows.append((part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares))
+            recall_rows.append((part.dimension, part.value, f"{score} (n = {n})", *shares))
     if recall_rows:
         heads = ("dimension", "value", "paper", *(model for model, _ in retrieved))
         yield Table("Compared with the paper: Tables 3 and 4", heads, tuple(recall_rows), _FOUND_NOTE)
 
 
-def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[tuple[Cell, ...]]:
+def _answer_rows(
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], paper: PublishedTable
+) -> Iterator[tuple[Cell, ...]]:
     """Yield our rows, then the paper's, setting by setting."""
-    columns = metric_columns(PAPER_METRICS, present)
+    columns = metric_columns(paper.metrics, present)
     answered = list(by_setting(evaluations, _is_in_table_5))
     for setting in _SETTINGS:
         ours = [(model, rows) for (name, model), rows in answered if name == setting]
         for model, rows in ours:
-            scores = (columns[name](rows) if name in columns else Value(None, 0, len(rows)) for name in PAPER_METRICS)
+            scores = (columns[name](rows) if name in columns else Value(None, 0, len(rows)) for name in paper.metrics)
             yield (setting, model, "ours", len(rows), *scores)
-        for model, printed in PAPER_TABLE_5.items() if ours else ():
-            yield (setting, model, "paper", "426", *(f"{score:.2f}" for score in printed[setting]))
+        for row in paper.of(setting) if ours else ():
+            yield (setting, row.name, "paper", str(paper.n), *row.scores)
 
 
 def _is_in_table_5(row: ScoredAnswer) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ragtasks.benchmarks import Benchmark, stored_name
 from ragtasks.files import MANIFEST, read_manifest, run_folder
 from ragtasks.metrics import RANKED_BY, ranking_score
-from ragtasks.published import PublishedTable, other_sizes, published_tables
+from ragtasks.published import other_sizes, published_table
 from ragtasks.records import Score
 from ragtasks.results import SavedEvaluation, value_at
 from ragtasks.submissions._findings import SubmissionTask
@@ -19,8 +19,8 @@ from ragtasks.submissions._findings import SubmissionTask
 
 def standing(task: SubmissionTask, benchmark: str, n_tasks: int, score: float | None, basis: str = "") -> Iterator[str]:
     """Yield a line that compares a score with the published ones; no line for other data or without a score."""
-    table = _results_of(task, benchmark)
-    if table is None or score is None or not table.is_covered_by(n_tasks):
+    table = published_table(f"MTRAGEval task {task.value}")
+    if table.benchmark != benchmark or score is None or not table.is_covered_by(n_tasks):
         return
     marks = []
     for row in reversed(table.rows):
@@ -34,9 +34,9 @@ def standing_of_answers(
     task: SubmissionTask, benchmark: str, saved: SavedEvaluation, values: Mapping[str, Sequence[float | None]]
 ) -> Iterator[str]:
     """Yield the line of tasks B and C for the values of `rl_f_ibm`, `rb_llm_ibm` and `rb_alg_ibm` of each task."""
-    table = _results_of(task, benchmark)
+    table = published_table(f"MTRAGEval task {task.value}")
     scoring = {_scoring(saved_task.provenance) for saved_task in saved.tasks}
-    if table is None or len(scoring) > 1:
+    if len(scoring) > 1:
         return
     ((encoder, judges),) = scoring
     means = {name: _complete_mean(column) for name, column in values.items()}
@@ -53,11 +53,6 @@ def searched_all(store: Path, run: str, benchmark: Benchmark) -> bool:
     corpora = read_manifest(folder).spec["corpora"]
     sizes = {domain: corpus.get("n_passages") for domain, corpus in corpora.items()}
     return not any(other_sizes(sizes, corpora))
-
-
-def _results_of(task: SubmissionTask, benchmark: str) -> PublishedTable | None:
-    title = f"MTRAGEval task {task.value}"
-    return next((table for table in published_tables(benchmark) if table.title == title), None)
 
 
 def _scoring(provenance: Mapping[str, object]) -> tuple[object, object]:

@@ -10,13 +10,11 @@ from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked
 from ragtasks.metrics import RETRIEVAL_METRICS, RunScores
-from ragtasks.published import OFFICIAL_CORPUS_SIZES
+from ragtasks.published import OFFICIAL_CORPUS_SIZES, published_subsets, published_table
 from ragtasks.records import Score
 from ragtasks.tables import Format, render
 from retrieval_cache.evaluation import (
     OFFICIAL_QUERIES,
-    PAPER_ROWS,
-    PAPER_SUBSETS,
     JudgedRun,
     QueryResult,
     judge,
@@ -77,25 +75,29 @@ def section(text: str, heading: str) -> str:
 
 
 def test_the_papers_domain_scores_average_to_its_totals() -> None:
+    table_3, table_15 = published_table("MTRAG paper, Table 3"), published_table("MTRAG paper, Table 15")
     for form in ("last_turn", "rewrite"):
-        (total,) = (r.scores for r in PAPER_ROWS if (r.table, r.retriever, r.query_form) == (3, "Elser", form))
-        parts = [(row.n or 0, row.scores) for row in PAPER_ROWS if row.table == 15 and row.query_form == form]
+        (total,) = (row.scores for row in table_3.of(form) if row.name == "Elser")
+        parts = [(row.n or 0, row.scores) for row in table_15.of(form)]
         assert sum(n for n, _ in parts) == 780
         for column, printed in enumerate(total):
-            average = sum(n * scores[column] for n, scores in parts) / 780
-            assert average == pytest.approx(printed, abs=0.0101)
+            average = sum(n * float(scores[column]) for n, scores in parts) / 780
+            assert average == pytest.approx(float(printed), abs=0.0101)
 
 
 def test_the_papers_subsets_average_to_its_total() -> None:
-    def average(*keys: tuple[str, str]) -> float:
-        parts = [PAPER_SUBSETS[key] for key in keys]
-        return sum(n * score for n, score in parts) / sum(n for n, _ in parts)
+    subsets = published_subsets()
 
+    def average(*keys: tuple[str, str]) -> float:
+        parts = [subsets[key] for key in keys]
+        return sum(n * float(score) for n, score in parts) / sum(n for n, _ in parts)
+
+    assert subsets["all", ""] == (777, "0.52")
     assert average(("turn", "first"), ("turn", "later")) == pytest.approx(0.52, abs=0.0101)
     assert average(*(("domain", domain) for domain in MTRAG.domains)) == pytest.approx(0.52, abs=0.0101)
     standalone = average(("later turns", "standalone"), ("later turns", "non-standalone"))
-    assert standalone == pytest.approx(PAPER_SUBSETS["turn", "later"][1], abs=0.0101)
-    assert {domain: PAPER_SUBSETS["domain", domain][0] for domain in MTRAG.domains} == OFFICIAL_QUERIES
+    assert standalone == pytest.approx(float(subsets["turn", "later"][1]), abs=0.0101)
+    assert {domain: subsets["domain", domain][0] for domain in MTRAG.domains} == OFFICIAL_QUERIES
 
 
 def test_scores_on_the_official_corpora_are_shown_next_to_the_papers() -> None:
