@@ -1,7 +1,8 @@
 """Published scores: each JSON file of this folder contains the tables of one paper or shared task.
 
 A table has the digits of its source. It names what its scores depend on: benchmark, profile, judge, encoder and number
-of tasks. Scores of an evaluation are shown next to it only if these are equal.
+of tasks. Scores of an evaluation are shown next to it only if these are equal
+(docs/background/official.md).
 """
 
 from __future__ import annotations
