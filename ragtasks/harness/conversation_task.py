@@ -71,6 +71,8 @@ class ConversationTask(ConfigurableTask):
         self._foreign_metadata = dict(settings.get("metadata") or {})
         warn_of_secrets(self._foreign_metadata)
         self.evaluation = config_from_metadata(self._foreign_metadata)
+        if self.evaluation.prompts == "official" and not self.evaluation.judges:
+            _warn_of_prompts_without_judges()
         options = dict(settings.get("dataset_kwargs") or {})
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder()).resolve()
         self._prompts = TaskPrompts(self.evaluation, settings, root)
@@ -424,6 +426,14 @@ def _warn(names: tuple[str, ...]) -> None:
             "environment (OPENAI_API_KEY), or use `ragtasks run`, which masks them",
             ", ".join(names),
         )
+
+
+@functools.lru_cache(maxsize=1)
+def _warn_of_prompts_without_judges() -> None:
+    _LOGGER.warning(
+        "prompts=official selects the prompts of judges, and there are none. Next step: add judges; for the prompt of "
+        "the model, system_prompt=official"
+    )
 
 
 # The docs of one harness task as a `Dataset`.

@@ -71,7 +71,7 @@ _WORDINGS: Mapping[str, _Wording] = {
         "IBM/mt-rag-benchmark",
         "cc5b1d4",
         "mtragun-human/MTRAG-UN-arxiv.pdf",
-        "ragtasks data fetch mtrag --group generation_prompts",
+        "ragtasks data fetch mtrag_un --group generation_prompts",
         {"instruction": ("of underspecified questions:", "In the reference task")},
         "e83b34794c0b0858392e1dd7ad9b417dc8203bdb209705c3d436cc1eaf10e020",
         "mtrag_un",

@@ -14,7 +14,7 @@ from lm_eval.utils import make_table
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness.conversation_task import ConversationTask, _warn
+from ragtasks.harness.conversation_task import ConversationTask, _warn, _warn_of_prompts_without_judges
 from ragtasks.records import Role, Task
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CHATML, NO_SYSTEM, QUESTION_ONLY
@@ -158,6 +158,19 @@ def test_keys_in_model_arguments_are_reported_by_name(
     assert warning.startswith("--model_args api_key, auth_token, header: lm_eval prints this")
     ours = {key: value for key, value in results.items() if key != "config"}
     assert "31337" not in json.dumps(ours, default=str) + warning
+
+
+def test_official_prompts_of_judges_without_judges_log_the_option_of_models(
+    load_task: Callable[..., ConversationTask], caplog: pytest.LogCaptureFixture
+) -> None:
+    _warn_of_prompts_without_judges.cache_clear()
+    judge = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    with pytest.raises(ConfigurationError, match="official prompt of rb_llm"):  # the sample has no official files
+        load_task(TASK, prompts="official", judges=[judge])
+    assert "prompts=official" not in caplog.text
+    load_task(TASK, prompts="official")
+    load_task(TASK, prompts="official")
+    assert caplog.text.count("for the prompt of the model, system_prompt=official") == 1
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,10 @@ MTRAG_UN_SOURCE = replace(
     name="mtrag_un",
     marker="mtragun-human",
     # `ragtasks data fetch` downloads the group `tasks` by default.
-    files=tuple(replace(file, group="tasks") for file in MTRAG_SOURCE.in_groups(["mtrag_un"])),
+    files=(
+        *(replace(file, group="tasks") for file in MTRAG_SOURCE.in_groups(["mtrag_un"])),
+        *MTRAG_SOURCE.in_groups(["generation_prompts"]),
+    ),
 )
 """MTRAG-UN alone, with the same repository, commit and folder, so that both benchmarks share downloads."""
 

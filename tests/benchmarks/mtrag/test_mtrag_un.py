@@ -124,7 +124,7 @@ def test_its_files_are_downloaded_alone_into_the_folder_of_mtrag(mtrag_root: Pat
     done = adopt(MTRAG_UN_SOURCE, mtrag_root, tmp_path)
     assert done.root == tmp_path / "mt-rag-benchmark"
     assert len(done.copied) == 5
-    assert {state.status for state in verify(MTRAG_UN_SOURCE, tmp_path)} == {FileStatus.OK}
+    assert {state.status for state in verify(MTRAG_UN_SOURCE, tmp_path, ["tasks"])} == {FileStatus.OK}
     root = benchmark_folder("mtrag_un", None, tmp_path)
     assert len(open_benchmark("mtrag_un", root).tasks) == 507
 
