@@ -70,6 +70,11 @@ def _as_list(value: Any) -> Any:
     return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
 
 
+def _as_judges(value: Any) -> Any:
+    """Convert a single judge to a list. A comma in a text belongs to the judge's line."""
+    return [value] if isinstance(value, (str, Mapping)) else value
+
+
 def _nonempty(value: Any) -> Any:
     """Reject an empty path, which would mean the working directory."""
     if value == "":
@@ -313,7 +318,7 @@ class EvaluationFile(BaseModel):
     retriever: RetrieverSection | None = Field(
         None, description="a retriever: its line, or these keys", json_schema_extra=_accept_name
     )
-    judges: Annotated[tuple[Any, ...], BeforeValidator(_as_list, json_schema_input_type=NAMED_JUDGES)] = Field(
+    judges: Annotated[tuple[Any, ...], BeforeValidator(_as_judges, json_schema_input_type=NAMED_JUDGES)] = Field(
         (), description=EvaluationConfig.model_fields["judges"].description
     )
     options: Annotated[

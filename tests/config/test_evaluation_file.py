@@ -265,6 +265,12 @@ def test_single_values_become_lists_and_tasks_split_at_commas() -> None:
         assert (retriever.queries, retriever.depth) == (("rewrite",), 100)
 
 
+def test_the_options_of_a_judge_in_one_line_stay_with_it() -> None:
+    config = read("model: m\njudges: mtrag-un-official,base_url=http://h/v1\n").config
+    assert [judge.model for judge in config.judges] == ["openai/gpt-oss-120b"]
+    assert config.prompts == "official"
+
+
 def test_options_judges_and_data_are_one_configuration() -> None:
     evaluation = read("model: m\ndata: sample\njudges: openai/x\noptions: {max_words: 5, encoder: none}\n")
     assert evaluation.given_options == {"max_words": 5, "encoder": "none", "data": "sample", "judges": ["openai/x"]}
