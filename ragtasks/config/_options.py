@@ -53,6 +53,7 @@ class HarnessModel(BaseModel):
     model_args: str = Field(
         default="{}", description="model arguments, as for `--model_args`; stored as canonical JSON"
     )
+    structured: bool = Field(False, description="constrain replies to the JSON schema of the verdict; for `vllm` only")
 
     @field_validator("model_args", mode="before", json_schema_input_type=dict[str, Any])
     @classmethod
@@ -66,6 +67,12 @@ class HarnessModel(BaseModel):
             return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
         except TypeError as error:
             raise ValueError("must contain plain JSON values") from error
+
+    @model_validator(mode="after")
+    def _is_supported(self) -> HarnessModel:
+        if self.structured and not self.lm_eval.startswith("vllm"):
+            raise ValueError(f"structured: `{self.lm_eval}` cannot constrain replies, only `vllm`")
+        return self
 
     @field_serializer("model_args")
     def _as_object(self, value: str) -> Any:

@@ -93,6 +93,7 @@ class SavedAnswers:
     def __init__(self, model: LM, log: AnswerLog | None, served: ServedModel | None = None) -> None:
         """Wrap a model. Without a log, no answer is saved."""
         self._model, self._log, self._served = model, log, served
+        self._pending: dict[str, dict[str, LoggedRequest]] = {}
         self._reported: set[str] = set()
         model.set_cache_hook(self)
 
@@ -176,8 +177,20 @@ class SavedAnswers:
         if not missing:
             return self._with_unused(keys, answers)
         self._reported.clear()
+        self._pending.clear()
+        for index in missing:
+            self._pending.setdefault(_prompt(keys[index][1]), {})[self._identity(keys[index])] = keys[index]
         _LOGGER.info("requesting %d answers", len(missing))
-        new_answers = getattr(self._model, method)([requests[index] for index in missing], **options)
+        try:
+            new_answers = getattr(self._model, method)([requests[index] for index in missing], **options)
+        except Exception as error:
+            if not type(error).__module__.startswith("vllm."):
+                raise  # may be a bug of ours
+            n_saved = self._log.n_saved if self._log is not None else 0
+            raise ModelError(
+                f"the model gives no more answers: {type(error).__name__}: {str(error).rstrip('.')}. Answers saved: "
+                f"{n_saved}. Next step: check --model_args and --gen_kwargs, then run again"
+            ) from error
         for index, text in zip(missing, new_answers, strict=True):
             answers[index] = answer = self._counted(method, keys[index], text)
             if self._identity(keys[index]) not in self._reported:  # a model of another package may not call the hook
@@ -204,8 +217,17 @@ class SavedAnswers:
         ]
 
     def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
-        """Save a new answer. The model calls this method, because `SavedAnswers` is its cache hook."""
-        request = method, tuple(arguments)
+        """Save a new answer. The model calls this method, because `SavedAnswers` is its cache hook.
+
+        The harness's vLLM model reports the options of the engine instead of those of the request. The request is then
+        the only one with this prompt. If there are several, the answer is saved at the end of the call.
+        """
+        request: LoggedRequest = method, tuple(arguments)
+        pending = self._pending.get(_prompt(arguments), {})
+        if method == "generate_until" and self._identity(request) not in pending:
+            if len(pending) != 1:
+                return
+            (request,) = pending.values()
         self._reported.add(self._identity(request))
         self._keep(request, self._counted(request[0], request, answer))
 
@@ -224,6 +246,10 @@ class SavedAnswers:
     def _keep(self, request: LoggedRequest, answer: Any) -> None:
         if self._log is not None and not isinstance(answer, NoAnswer):
             self._log.record(request, answer)
+
+
+def _prompt(arguments: Sequence[Any]) -> str:
+    return str(getattr(arguments[0], "prompt", arguments[0]))
 
 
 def _logged(request: Instance) -> LoggedRequest:

@@ -23,8 +23,6 @@ from ragtasks.progress import Progress, no_progress
 
 # Models share one machine, and their libraries do not support several models at once.
 _ONE_AT_A_TIME = threading.Lock()
-# Errors that libraries raise for memory, devices (torch uses assertions), files and tokens.
-_FAILURES = (RuntimeError, ValueError, OSError, LookupError, MemoryError, AssertionError)
 
 
 class JudgeModel:
@@ -49,7 +47,8 @@ class JudgeModel:
         """Return the settings that affect replies: model, arguments, and decoding without its seed."""
         decoding = self._decoding.describe()
         del decoding["seed"]
-        return {"model": self.name, "arguments": self._model.arguments, "decoding": decoding}
+        structured = {"structured": True} if self._model.structured else {}
+        return {"model": self.name, "arguments": self._model.arguments, "decoding": decoding, **structured}
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
@@ -61,7 +60,7 @@ class JudgeModel:
             client = self._load()
             try:
                 return client.answer(prompts, progress, journal)
-            except _FAILURES as error:
+            except Exception as error:  # torch uses assertions, and vLLM's errors have no common class with others
                 raise self._fatal(error) from error
 
     def _load(self) -> ModelClient:
@@ -69,7 +68,7 @@ class JudgeModel:
             try:
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
                 model = harness_model(self._model.lm_eval).create_from_arg_obj(dict(self._model.arguments))
-                self._client = ModelClient(model, self.name, self._decoding)
+                self._client = ModelClient(model, self.name, self._decoding, is_structured=self._model.structured)
             except ConfigurationError as error:
                 raise JudgeError(str(error)) from error
             except Exception as error:  # ten file formats with different errors for damaged files
@@ -97,8 +96,9 @@ _BATCHES = 4  # batches per call for other models; progress is updated after eac
 class ModelClient:
     """Answers prompts with a model of the harness, in the batches of the model."""
 
-    def __init__(self, model: LM, name: str, decoding: Decoding | None = None) -> None:
+    def __init__(self, model: LM, name: str, decoding: Decoding | None = None, *, is_structured: bool = False) -> None:
         self._model, self._name, self._decoding = model, name, decoding or Decoding()
+        self._is_structured = is_structured
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
@@ -134,7 +134,7 @@ class ModelClient:
             Instance(
                 "generate_until",
                 {},
-                (texts[offset], self._settings(reply_limits[offset])),
+                (texts[offset], self._settings(prompts[offset], reply_limits[offset])),
                 offset,
                 ("ragtasks_client", offset, 1),
             )
@@ -156,11 +156,15 @@ class ModelClient:
         lines = [f"{message.role.capitalize()}: {message.content}" for message in prompt.messages]
         return "\n\n".join([*lines, "Assistant:"])
 
-    def _settings(self, reply_limit: int) -> dict[str, Any]:
+    def _settings(self, prompt: Prompt, reply_limit: int) -> dict[str, Any]:
         settings: dict[str, Any] = {"until": [], "max_gen_toks": reply_limit}
         if self._decoding.temperature is not None:
             settings["temperature"] = self._decoding.temperature
             settings["do_sample"] = self._decoding.temperature > 0
+        if self._is_structured and prompt.schema is not None:
+            from vllm.sampling_params import StructuredOutputsParams
+
+            settings["structured_outputs"] = StructuredOutputsParams(json=dict(prompt.schema))
         return settings
 
     def _too_long(self, text: str, reply_limit: int) -> Reply | None:

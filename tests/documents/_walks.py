@@ -54,7 +54,7 @@ EVERYWHERE = {
 LEFT_OUT_EVERYWHERE = {
     r"^ragtasks data fetch\b": NETWORK,
     r"^python (-m )?perf\b": MEASURED,
-    r"--model vllm\b": "needs a GPU; tests/harness/test_vllm.py walks it on a stand-in",
+    r"--model vllm\b": "needs vLLM; tests/harness/test_vllm.py walks it on a stand-in, `make vllm-test` on vLLM",
     r"milvus:|--encode-with ray": "starts Milvus or Ray, or needs their servers; `make engine-test` has them",
 }
 

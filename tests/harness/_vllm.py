@@ -1,9 +1,13 @@
-"""A replacement package for vLLM, for machines without a GPU: its signatures, its checks, and a scripted model."""
+"""A replacement package for vLLM, for tests without an engine: the parts that lm_eval uses, and a scripted model.
+
+`make vllm-test` compares its signatures and its errors with the real package.
+"""
 
 from __future__ import annotations
 
 import importlib.machinery
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,44 +19,60 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-VERSION = "0.33.0"
+VERSION = "0.32.0"
 CONTEXT = 65_536
 BOS, EOS = "<s>", "</s>"
 
-_ENGINE_ARGUMENTS = {
-    *("disable_log_stats", "distributed_executor_backend", "download_dir", "enable_chunked_prefill", "enable_lora"),
-    *("enable_prefix_caching", "kv_cache_dtype", "load_format", "max_lora_rank", "max_model_len"),
-    *("max_num_batched_tokens", "max_num_seqs", "pipeline_parallel_size"),
-}
-"""Parameters of `EngineArgs` that users and the harness pass, in addition to the named parameters of `LLM`."""
+ENGINE_ARGUMENTS = {"enable_lora", "max_lora_rank", "max_model_len", "max_num_seqs"}
+"""Parameters of `EngineArgs` that lm_eval always passes, in addition to the named parameters of `LLM`."""
 
 TokensPrompt = dict  # a typed dictionary in vLLM
 
 
+class VLLMError(Exception):
+    """Base class of vLLM's errors. It is neither a ValueError nor a RuntimeError."""
+
+
+class VLLMValidationError(VLLMError):
+    """A request that vLLM rejects."""
+
+
+class EngineDeadError(VLLMError):
+    """The engine's process has ended."""
+
+
+for _error in (VLLMError, VLLMValidationError):
+    _error.__module__ = "vllm.exceptions"
+EngineDeadError.__module__ = "vllm.v1.engine.exceptions"
+
+
+@dataclass
+class StructuredOutputsParams:
+    """A constraint on a reply."""
+
+    json: str | dict[str, Any] | None = None
+    regex: str | None = None
+
+
 @dataclass
 class SamplingParams:
-    """The parameters that vLLM accepts. Those without effect here are checked only by name."""
+    """The parameters that are used here, with vLLM's defaults and limits."""
 
-    n: int = 1
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
     seed: int | None = None
     stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    ignore_eos: bool = False
     max_tokens: int | None = 16
-    min_tokens: int = 0
-    logprobs: int | None = None
-    prompt_logprobs: int | None = None
-    detokenize: bool = True
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
-    include_stop_str_in_output: bool = False
+    structured_outputs: StructuredOutputsParams | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.temperature <= 2.0:
+            raise VLLMValidationError(f"temperature must be in [0, 2], got {self.temperature}.")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise VLLMValidationError(f"max_tokens must be at least 1, got {self.max_tokens}.")
+        self.stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
 
 
 @dataclass
@@ -85,38 +105,29 @@ class LLM:
         self,
         model: str,
         *,
-        runner: str = "auto",
-        convert: str = "auto",
         tokenizer: str | None = None,
         tokenizer_mode: str = "auto",
-        skip_tokenizer_init: bool = False,
         trust_remote_code: bool = False,
         tensor_parallel_size: int = 1,
         dtype: str = "auto",
         quantization: str | None = None,
         revision: str | None = None,
         tokenizer_revision: str | None = None,
-        chat_template: str | None = None,
         seed: int = 0,
         gpu_memory_utilization: float = 0.92,
-        cpu_offload_gb: float = 0,
         enforce_eager: bool = False,
-        disable_custom_all_reduce: bool = False,
-        hf_token: bool | str | None = None,
-        hf_overrides: Any = None,
-        **engine_arguments: Any,
+        **kwargs: Any,
     ) -> None:
-        unknown = engine_arguments.keys() - _ENGINE_ARGUMENTS
-        if unknown:
+        if unknown := kwargs.keys() - ENGINE_ARGUMENTS:
             raise TypeError(f"EngineArgs.__init__() got an unexpected keyword argument {sorted(unknown)[0]!r}")
         self.arguments = {
             **{"model": model, "tensor_parallel_size": tensor_parallel_size, "dtype": dtype, "seed": seed},
             **{"trust_remote_code": trust_remote_code, "gpu_memory_utilization": gpu_memory_utilization},
-            **engine_arguments,
+            **kwargs,
         }
         self.calls: list[Call] = []
         self._tokenizer = get_tokenizer(tokenizer or model)
-        max_model_len = engine_arguments.get("max_model_len") or CONTEXT
+        max_model_len = kwargs.get("max_model_len") or CONTEXT
         self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=max_model_len))
         LLM.made.append(self)
 
@@ -127,41 +138,54 @@ class LLM:
         *,
         use_tqdm: bool = True,
         lora_request: Any = None,
-        priority: Any = None,
-        tokenization_kwargs: dict[str, Any] | None = None,
-        mm_processor_kwargs: dict[str, Any] | None = None,
     ) -> list[Any]:
         """Answer all prompts of a call, each with its own parameters."""
         assert isinstance(sampling_params, list), "the harness pairs each prompt with its own"
         assert len(sampling_params) == len(prompts)
         token_ids = [list(prompt["prompt_token_ids"]) for prompt in prompts]
-        limit = self.llm_engine.model_config.max_model_len
         for ids in token_ids:
-            if not ids:
-                raise ValueError("The decoder prompt cannot be empty")
-            if len(ids) > limit:
-                raise ValueError(f"The decoder prompt (length {len(ids)}) is longer than the maximum length of {limit}")
+            self._check_length(len(ids))
         texts = [self._tokenizer.decode(ids) for ids in token_ids]
         self.calls.append(Call(token_ids, texts, list(sampling_params)))
-        return [self._output(text, chosen) for text, chosen in zip(texts, sampling_params, strict=True)]
+        return [self._output(*parts) for parts in zip(token_ids, texts, sampling_params, strict=True)]
 
-    def _output(self, prompt: str, sampling: SamplingParams) -> Any:
-        written = LLM.script(prompt)
-        stops = [sampling.stop] if isinstance(sampling.stop, str) else sampling.stop or []
-        ends = [position for stop in stops if (position := written.find(stop)) >= 0]
-        ids = self._tokenizer(written[: min(ends, default=len(written))], add_special_tokens=False).input_ids
-        kept = ids[: sampling.max_tokens]
-        reason = "length" if len(kept) < len(ids) else "stop"
-        output = SimpleNamespace(index=0, text=self._tokenizer.decode(kept), token_ids=kept, finish_reason=reason)
-        return SimpleNamespace(outputs=[output], prompt_logprobs=None, finished=True)
+    def _check_length(self, n_tokens: int) -> None:
+        limit = self.llm_engine.model_config.max_model_len
+        if not n_tokens:
+            raise VLLMValidationError("The decoder prompt cannot be empty")
+        prompt = f"The decoder prompt (length {n_tokens})"
+        if n_tokens > limit:
+            raise VLLMValidationError(f"{prompt} is longer than the maximum model length of {limit}.")
+        if n_tokens == limit:
+            raise VLLMValidationError(
+                f"{prompt} plus the number of requested output tokens (at least 1) is longer than the maximum model "
+                f"length of {limit}."
+            )
+
+    def _output(self, prompt_token_ids: list[int], prompt: str, sampling: SamplingParams) -> Any:
+        """Return the script's reply, cut at the limit, at the EOS token, or before the first stop string."""
+        ids = self._tokenizer(LLM.script(prompt) + EOS, add_special_tokens=False).input_ids
+        n_before_end = ids.index(self._tokenizer.eos_token_id)
+        kept = ids[: min(n_before_end, sampling.max_tokens or len(ids))]
+        text = self._tokenizer.decode(kept)
+        assert isinstance(sampling.stop, list)
+        stop_at = min((position for stop in sampling.stop if (position := text.find(stop)) >= 0), default=math.inf)
+        is_stopped = stop_at < len(text) or len(kept) < (sampling.max_tokens or math.inf)
+        output = SimpleNamespace(
+            index=0,
+            text=text[: int(min(stop_at, len(text)))],
+            token_ids=kept,
+            finish_reason="stop" if is_stopped else "length",
+        )
+        return SimpleNamespace(prompt_token_ids=prompt_token_ids, outputs=[output], prompt_logprobs=None, finished=True)
 
 
 def get_tokenizer(
-    tokenizer_name: str, *args: Any, trust_remote_code: bool = False, revision: str | None = None, **options: Any
+    tokenizer_name: str | Path, *args: Any, trust_remote_code: bool = False, revision: str | None = None, **kwargs: Any
 ) -> Any:
     """Return the tokenizer of a folder, as vLLM loads it."""
-    options.pop("tokenizer_mode", None)
-    return AutoTokenizer.from_pretrained(tokenizer_name, trust_remote_code=trust_remote_code, **options)
+    kwargs.pop("tokenizer_mode", None)
+    return AutoTokenizer.from_pretrained(tokenizer_name, trust_remote_code=trust_remote_code, **kwargs)
 
 
 def resolve_chat_template(
@@ -171,18 +195,23 @@ def resolve_chat_template(
     return chat_template or tokenizer.chat_template
 
 
+REPLACED: dict[str, dict[str, Any]] = {
+    "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "TokensPrompt": TokensPrompt, "__path__": []},
+    "vllm.exceptions": {"VLLMError": VLLMError, "VLLMValidationError": VLLMValidationError},
+    "vllm.lora": {"__path__": []},
+    "vllm.lora.request": {"LoRARequest": LoRARequest},
+    "vllm.renderers": {"__path__": []},
+    "vllm.renderers.hf": {"resolve_chat_template": resolve_chat_template},
+    "vllm.sampling_params": {"SamplingParams": SamplingParams, "StructuredOutputsParams": StructuredOutputsParams},
+    "vllm.tokenizers": {"get_tokenizer": get_tokenizer},
+}
+"""Module -> its content."""
+
+
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[LLM]]:
     """The replacement, importable as `vllm` and with a version, for one test."""
-    modules: dict[str, dict[str, Any]] = {
-        "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "TokensPrompt": TokensPrompt, "__path__": []},
-        "vllm.lora": {"__path__": []},
-        "vllm.lora.request": {"LoRARequest": LoRARequest},
-        "vllm.renderers": {"__path__": []},
-        "vllm.renderers.hf": {"resolve_chat_template": resolve_chat_template},
-        "vllm.tokenizers": {"get_tokenizer": get_tokenizer},
-    }
-    for name, content in modules.items():
+    for name, content in REPLACED.items():
         module = ModuleType(name)
         module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package="__path__" in content)
         module.__dict__.update(content)

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ragtasks.clients import Decoding, Outcome, Prompt
 from ragtasks.config import HarnessModel
+from ragtasks.errors import JudgeError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.judge_model import JudgeModel
 from tests._commands import CommandResult
-from tests.harness._vllm import BOS, LLM, ModelFolder, model_folder, vllm
+from tests.harness._vllm import BOS, LLM, EngineDeadError, ModelFolder, model_folder, vllm
 from tests.harness.conftest import CHATML
 
 __all__ = ["vllm"]  # the fixture
@@ -24,7 +26,6 @@ TASK = "mtrag_full_rag_fiqa"
 LIVE = "mtrag_live_reference_fiqa"
 N_TASKS = 27
 TEMPLATE = "{{ bos_token }}" + CHATML
-NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + TEMPLATE
 
 Command = Callable[..., CommandResult]
 Load = Callable[..., ConversationTask]
@@ -109,17 +110,6 @@ def test_without_a_chat_template_the_text_has_one_bos(
     assert all(ids.count(model.bos_id) == 1 for ids in call.token_ids)
 
 
-def test_without_a_system_role_no_passage_is_lost(
-    vllm: type[LLM], command: Command, load_task: Load, tmp_path: Path
-) -> None:
-    model = model_folder(tmp_path / "model", NO_SYSTEM)
-    assert command(*line(model, tmp_path / "out")).status == 0
-    ((call,),) = (engine.calls for engine in vllm.made)
-    passages = [[passage["text"].strip() for passage in doc["passages"]] for doc in load_task(TASK).dataset["test"]]
-    assert all(any(all(text in prompt for text in texts) for prompt in call.texts) for texts in passages)
-    assert all(prompt.startswith(f"{BOS}<|user|>") and "<|system|>" not in prompt for prompt in call.texts)
-
-
 def test_prompts_over_the_context_are_an_error_before_the_engine_runs(
     vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
 ) -> None:
@@ -128,18 +118,6 @@ def test_prompts_over_the_context_are_an_error_before_the_engine_runs(
     assert f"prompts of {TASK}" in done.err
     assert "a context of 6000 minus 1024 for the answer" in done.err
     assert [engine.calls for engine in vllm.made] == [[]]
-
-
-def test_after_dropping_passages_every_prompt_fits_with_its_answer(
-    vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
-) -> None:
-    arguments = line(model, tmp_path / "out", arguments=",max_model_len=6000")
-    assert command(*arguments, metadata={"too_long": "drop_passages"}).status == 0
-    ((call,),) = (engine.calls for engine in vllm.made)
-    assert all(len(ids) + 1024 <= 6000 for ids in call.token_ids)
-    assert all(text.startswith(f"{BOS}<|system|>Answer the user's last message") for text in call.texts), "none is cut"
-    samples = logged(tmp_path / "out")
-    assert min(len(sample["doc"]["passages"]) for sample in samples) < 5
 
 
 def test_live_conversations_use_one_call_per_round(
@@ -158,6 +136,37 @@ def test_live_conversations_use_one_call_per_round(
             questions = [part.partition("</s>")[0] for part in text.split("<|user|>")[1:]]
             replies = [part.partition("</s>")[0] for part in text.split("<|assistant|>")[1:-1]]
             assert replies == [f"Answer to: {question}" for question in questions[:-1]], "its own answers, not ours"
+
+
+def test_answers_before_the_engines_end_are_not_requested_again(
+    vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def until_the_second_call(prompt: str) -> str:
+        if len(vllm.made[-1].calls) == 2:
+            raise EngineDeadError("EngineCore encountered an issue.")
+        return answer(prompt)
+
+    monkeypatch.setattr(vllm, "script", until_the_second_call)
+    failed = command(*line(model, tmp_path / "out", "--batch_size", "10"))
+    assert failed.status == 1
+    assert "EngineDeadError: EngineCore encountered an issue. Answers saved: 10. Next" in failed.err.splitlines()[-1]
+    assert "Traceback" not in failed.err
+    monkeypatch.setattr(vllm, "script", answer)
+    assert command(*line(model, tmp_path / "out", "--batch_size", "10")).status == 0
+    assert [len(call.texts) for call in vllm.made[-1].calls] == [10, 7]
+    assert all(
+        sample["filtered_resps"] == [f"Answer to: {sample['doc']['question']}"] for sample in logged(tmp_path / "out")
+    )
+    assert not list((tmp_path / "out").glob("unfinished*"))
+
+
+def test_a_value_that_vllm_rejects_is_one_line(
+    vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
+) -> None:
+    done = command(*line(model, tmp_path / "out", "--gen_kwargs", "do_sample=True,temperature=3"))
+    assert done.status == 1
+    assert "VLLMValidationError: temperature must be in [0, 2], got 3" in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
 
 
 def test_an_unknown_vllm_argument_is_one_line(
@@ -184,3 +193,35 @@ def test_a_local_judge_receives_only_complete_prompts_that_fit(
     assert sorted(call.texts) == [f"{BOS}<|user|>{text}</s><|assistant|>" for text in ("that", "this")]
     assert all(ids.count(model.bos_id) == 1 for ids in call.token_ids)
     assert all((sampling.temperature, sampling.max_tokens) == (0.0, 64) for sampling in call.sampling)
+
+
+def test_a_judges_replies_are_constrained_by_the_schema_of_the_verdict(
+    vllm: type[LLM], model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm, "script", lambda _: '"yes"')
+    configured = {"lm_eval": "vllm", "model_args": {"pretrained": str(model.path)}}
+    schema = {"enum": ["yes", "no"]}
+    for is_structured in (False, True):
+        judge = JudgeModel(HarnessModel.model_validate({**configured, "structured": is_structured}))
+        assert judge.describe().get("structured", False) is is_structured
+        (reply,) = judge.answer([Prompt(Prompt.of("Is it?").messages, schema=schema)])
+        assert reply.text == '"yes"'
+    free, guided = (engine.calls[0].sampling[0].structured_outputs for engine in vllm.made)
+    assert (free, guided and guided.json) == (None, schema)
+
+
+def test_only_vllm_constrains_a_judge_in_this_process() -> None:
+    with pytest.raises(ValidationError, match="`hf` cannot constrain replies, only `vllm`"):
+        HarnessModel.model_validate({"lm_eval": "hf", "structured": True})
+
+
+def test_a_judge_whose_engine_ends_is_a_judge_error(
+    vllm: type[LLM], model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(_: str) -> str:
+        raise EngineDeadError("EngineCore encountered an issue.")
+
+    monkeypatch.setattr(vllm, "script", ended)
+    judge = JudgeModel(HarnessModel.model_validate({"lm_eval": "vllm", "model_args": {"pretrained": str(model.path)}}))
+    with pytest.raises(JudgeError, match="EngineDeadError"):
+        judge.answer([Prompt.of("Is it?")])
