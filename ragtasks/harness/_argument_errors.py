@@ -21,13 +21,15 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
+from pydantic import ValidationError
 
 from ragtasks.config import KEYS
-from ragtasks.errors import ConfigurationError, masked, masked_text, one_line
+from ragtasks.errors import ConfigurationError, excerpt, masked, masked_text, misfits, one_line
 from ragtasks.harness.extras import extra_of, install_line
 from ragtasks.harness.names import nearest, reject_unknown_model_type
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
+_MOST = 300  # maximum characters of a library's error
 _NEAR = 0.84  # minimum similarity of a misspelt name
 
 
@@ -38,7 +40,8 @@ def clear_errors(what: str, *kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         _HARNESS_LOGGER.debug(what, exc_info=True)
-        raise ConfigurationError(f"{what}: {one_line(error) or type(error).__name__}") from error
+        text = "; ".join(misfits(error)) if isinstance(error, ValidationError) else str(error)
+        raise ConfigurationError(f"{what}: {excerpt(one_line(text), _MOST) or type(error).__name__}") from error
 
 
 class UnknownOptionError(ConfigurationError):
@@ -141,7 +144,9 @@ class ClearLoading:
             raise ConfigurationError(f"--model {name}: missing arguments. Next step: add --model_args {listed}")
         problem = f"--model {name} cannot be loaded (check --model_args)"
         given_arguments = {key: self._model_args.get(key, value) for key, value in arguments.items()}
-        with _library_named(name), clear_errors(problem, OSError):
+        # vLLM checks its arguments with pydantic, and starts an engine whose own errors are in the log.
+        kinds = (OSError, ValueError, RuntimeError) if name.startswith("vllm") else (OSError,)
+        with _library_named(name), clear_errors(problem, *kinds):
             try:
                 model: LM = model_class.create_from_arg_obj(given_arguments, additional)
             except TypeError as error:  # any other TypeError may be a bug

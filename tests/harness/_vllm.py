@@ -16,6 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import BaseModel, field_validator
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -84,6 +85,22 @@ class LoRARequest:
     lora_path: str = ""
 
 
+class ModelConfig(BaseModel):
+    """vLLM's configuration of a model, which rejects a context that the model does not have."""
+
+    max_model_len: int = CONTEXT
+
+    @field_validator("max_model_len")
+    @classmethod
+    def _is_within(cls, value: int) -> int:
+        if value > CONTEXT:
+            raise ValueError(
+                f"User-specified max_model_len ({value}) is greater than the derived max_model_len "
+                f"(max_position_embeddings={CONTEXT}.0 or model_max_length=None in model's config.json)."
+            )
+        return value
+
+
 @dataclass
 class Call:
     """One call of `generate`."""
@@ -127,8 +144,9 @@ class LLM:
         }
         self.calls: list[Call] = []
         self._tokenizer = get_tokenizer(tokenizer or model)
-        max_model_len = kwargs.get("max_model_len") or CONTEXT
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=max_model_len))
+        self.llm_engine = SimpleNamespace(
+            model_config=ModelConfig(max_model_len=kwargs.get("max_model_len") or CONTEXT)
+        )
         LLM.made.append(self)
 
     def generate(
@@ -164,7 +182,7 @@ class LLM:
 
     def _output(self, prompt_token_ids: list[int], prompt: str, sampling: SamplingParams) -> Any:
         """Return the script's reply, cut at the limit, at the EOS token, or before the first stop string."""
-        ids = self._tokenizer(LLM.script(prompt) + EOS, add_special_tokens=False).input_ids
+        ids = self._tokenizer(LLM.script(prompt) + self._tokenizer.eos_token, add_special_tokens=False).input_ids
         n_before_end = ids.index(self._tokenizer.eos_token_id)
         kept = ids[: min(n_before_end, sampling.max_tokens or len(ids))]
         text = self._tokenizer.decode(kept)

@@ -178,6 +178,16 @@ def test_an_unknown_vllm_argument_is_one_line(
     assert "Traceback" not in done.err
 
 
+def test_a_context_that_the_model_does_not_have_is_one_line(
+    vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
+) -> None:
+    done = command(*line(model, tmp_path / "out", arguments=",max_model_len=99999999"))
+    assert done.status == 1
+    message = done.err.splitlines()[-1]
+    assert "--model vllm cannot be loaded (check --model_args): max_model_len: User-specified max_model_len" in message
+    assert "Traceback" not in done.err
+
+
 def test_a_local_judge_receives_only_complete_prompts_that_fit(
     vllm: type[LLM], model: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
