@@ -128,3 +128,13 @@ def test_a_missing_checkout_is_refused_with_the_missing_file(tmp_path: Path) -> 
     with pytest.raises(ConfigurationError, match=r"FileNotFoundError") as caught:
         official_rubrics(tmp_path, NAMES)
     assert str(tmp_path / FOLDER / "judge_utils.py") in str(caught.value)
+
+
+def test_an_error_names_the_commit_of_another_checkout(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "judge_utils.py").write_text("def format_idk_judge(df):\n    return [f'{inquiry}']")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:IBM/mt-rag-benchmark.git\n')
+    (tmp_path / ".git" / "HEAD").write_text(f"{'0123456789' * 4}\n")
+    with raises(ConfigurationError):
+        official_rubrics(tmp_path, ["idk"])
