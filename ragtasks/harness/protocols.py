@@ -292,10 +292,10 @@ class ToolCallProtocol(SearchProtocol):
         return turns
 
     def options(self, request_options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with the tools, without the stop strings of plain-text tags."""
+        """Return the options with the tools, without the stop strings of plain-text tags. The user's options win."""
         stops = [stop for stop in stop_strings(request_options) if stop not in _STOPS]
         other_options = {name: value for name, value in request_options.items() if name != "until"}
-        return {**other_options, **({"until": stops} if stops else {}), **self._options}
+        return {**self._options, **other_options, **({"until": stops} if stops else {}), "tools": self._tools}
 
     def counted(self, prompt: Any) -> Any:
         """Return the messages and the tools, which are part of the model's prompt."""

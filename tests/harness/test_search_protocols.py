@@ -172,6 +172,19 @@ def test_tools_are_offered_in_the_form_of_each_server(command: Command, tmp_path
     assert scores(tmp_path)["searches"] == 1
 
 
+def test_the_tool_choice_of_the_user_is_sent(command: Command, tmp_path: Path) -> None:
+    def script(*_: object) -> Action:
+        return calling(tool_call("search", {"query": "permit"}), n_tokens=1000)
+
+    with chat_server(script) as server:
+        options = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        metadata = json.dumps({**SAMPLE, "search_protocol": "tool_calls", "search_calls": 1})
+        done = command(*options, "--limit", "1", "--gen_kwargs", "tool_choice=required", "--metadata", metadata)
+    assert done.status == 0, done.err
+    assert [body["tool_choice"] for body in server.bodies] == ["required"] * 2
+    assert {tool["function"]["name"] for tool in server.bodies[0]["tools"]} == {"search", "read"}
+
+
 def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None:
     options = ["--tasks", TASK, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"})]
     done = command("--model", "ragtasks-agent-once", *options)
