@@ -371,7 +371,10 @@ class Call:
         """Wait before the next attempt, with growing and randomized delays; return False if no attempt is left."""
         used.n_attempts += 1
         left = self._endpoint.longest_prompt_seconds - used.seconds
-        if used.n_attempts >= self._endpoint.attempts or left <= 0 or self._end_reason:
+        # A large model takes minutes to start again, which is longer than the default number of attempts.
+        is_restart = failure.is_unreachable and self._client.has_answered
+        may_wait = is_restart and "attempts" not in self._endpoint.model_fields_set
+        if (used.n_attempts >= self._endpoint.attempts and not may_wait) or left <= 0 or self._end_reason:
             return False
         longest = self._endpoint.backoff_seconds * 2 ** min(used.n_attempts - 1, 30)
         wait = min(longest, self._endpoint.longest_backoff_seconds) * random.uniform(0.5, 1.0)

@@ -530,3 +530,19 @@ def test_the_first_change_of_the_served_model_is_warned_of_once(caplog: pytest.L
         served.note(Reply(Outcome.ANSWERED, "x", served_model=name))
     (message,) = caplog.messages
     assert message.startswith("m: the server replied with 'a' before and replies with 'b' now: ")
+
+
+def test_a_server_that_restarts_is_waited_for_until_the_patience_ends() -> None:
+    """A large model loads longer than ten attempts take. Without a first reply, the address may be wrong."""
+    port = closed_port()
+    waits = {"slots": 1, "backoff_seconds": 0.02, "longest_backoff_seconds": 0.02}
+    client = OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{port}/v1", **waits}, KEY)
+    with ChatServer(lambda *_: completion(), port).running():
+        client.answer([Prompt.of("before")])
+    replies: list[Reply] = []
+    asking = threading.Thread(target=lambda: replies.extend(client.answer([Prompt.of("after")])))
+    asking.start()
+    time.sleep(0.8)
+    with ChatServer(lambda *_: completion(), port).running():
+        asking.join(timeout=20)
+    assert [reply.text for reply in replies] == ["fine"]
