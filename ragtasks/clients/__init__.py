@@ -7,6 +7,7 @@ from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._completion import (
     AT_LIMIT,
     ERROR_REPLY,
+    SHORT_CONTEXT,
     early_end,
     parts_of,
     read_completion,
@@ -75,6 +76,7 @@ __all__ = [
     "ERROR_REPLY",
     "OPENAI_URL",
     "PROBE_QUESTION",
+    "SHORT_CONTEXT",
     "SLOW",
     "Amounts",
     "CachedClient",

@@ -70,6 +70,10 @@ def read_text(
 
 AT_LIMIT = "the reply reached the token limit"
 """Reason of a reply that a higher token limit may complete."""
+SHORT_CONTEXT = "the server's context is too short"
+"""Start of the reason if a prompt, or a prompt with its reply, does not fit the context."""
+TOKEN_LIMITS = ("max_completion_tokens", "max_tokens")
+"""Names of the limit in requests; servers that know both use the first."""
 _REASON_FIELDS = ("finish_reason", "finishReason", "stop_reason", "done_reason")
 _ERROR_FIELDS = ("error", "errors", "error_message", "exception")
 ERROR_REPLY = "an error in place of a reply"
@@ -117,6 +121,23 @@ def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] |
     if outcome is Outcome.ANSWERED or (offers_tools and _letters(reason) in _TOOL_CALLS):
         return None
     return outcome or Outcome.FAILED, _INCOMPLETE_REASONS[outcome].format(plain(reason)[:_MAX_REASON])
+
+
+def with_cause(reply: Reply, sent: Mapping[str, Any]) -> Reply:
+    """Return a truncated reply with another reason if it ended before the limit of its request `sent`.
+
+    vLLM and other servers lower the limit to the free part of the context. A higher limit does not help then. Servers
+    that leave thinking out of `completion_tokens` include it in `total_tokens`.
+    """
+    limits = [sent[name] for name in TOKEN_LIMITS if isinstance(sent.get(name), int)]
+    if reply.outcome is not Outcome.TRUNCATED or not limits:
+        return reply
+    usage = parts_of(orjson.loads(reply.raw))[2].get("usage")
+    n_prompt, n_total = _count(usage, "prompt_tokens"), _count(usage, "total_tokens")
+    if n_prompt is None or n_total is None or n_total - n_prompt >= limits[0]:
+        return reply
+    counts = f"{n_prompt} tokens of prompt and {n_total - n_prompt} of {limits[0]} of the reply"
+    return replace(reply, reason=f"{SHORT_CONTEXT} ({counts})")
 
 
 def error_in(body: Any) -> Any:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
-from ragtasks.clients._completion import parts_of, read_completion, text_and_thought
+from ragtasks.clients._completion import TOKEN_LIMITS, parts_of, read_completion, text_and_thought
 from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches, misfits
 from ragtasks.thoughts import split_thought
@@ -285,7 +285,7 @@ def _value(text: str) -> Any:
 # is left out or renamed, and a warning is logged.
 
 _FORMAT = "response_format"
-_LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_LIMITS = dict(zip(TOKEN_LIMITS, reversed(TOKEN_LIMITS), strict=True))
 SYSTEM_ROLE = "system role"
 """Key of the system role in `Dialect.learned`: some servers refuse it."""
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from ragtasks.clients._completion import ERROR_REPLY, error_in, error_text, server_words
+from ragtasks.clients._completion import ERROR_REPLY, SHORT_CONTEXT, error_in, error_text, server_words
 from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import SYSTEM_ROLE
 from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints
@@ -45,6 +45,9 @@ _MAX_FAILURE_CHARACTERS = 200
 _MAX_BODY_CHARACTERS = 80
 _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
+_OVER_CONTEXT = re.compile(
+    r"context (?:length|size|window)|context_length_exceeded|max_model_len|prompt is too long", re.IGNORECASE
+)
 _SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format", "stop")
 _NO_SYSTEM_ROLE = re.compile(  # wording of chat templates and gateways
     r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|n[o']t support\b.{0,10}\bsystem\b|"
@@ -200,6 +203,8 @@ def _prompt_failure(error: Any, status: int, message: str, reason: str) -> Failu
     if error.code == _FILTER:
         return Failure(Handling.FILTERED, reason)
     setting = _refused_setting(str(error.param or ""), message) if status in (400, 422) else ""
+    if not setting and _OVER_CONTEXT.search(message):
+        reason = f"{SHORT_CONTEXT} ({reason})"
     return Failure(Handling.SETTING if setting else Handling.GIVE_UP, reason, setting=setting)
 
 

@@ -11,10 +11,11 @@ from functools import partial
 from http.client import HTTPException
 from typing import Any
 
-from ragtasks.clients._completion import words_in
+from ragtasks.clients._completion import SHORT_CONTEXT, words_in
 from ragtasks.clients._credentials import DEFAULT_KEY, Credentials, Secrets, credentials_for, gets_default_key
 from ragtasks.clients._embeddings import EmbeddingClient
 from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._failures import SLOW
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import Outcome, Prompt
 from ragtasks.clients._system_client import SystemClient, SystemProtocol
@@ -74,6 +75,8 @@ def _server_requirements(
             probe_reply = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
         except RagtasksError as error:
             raise ModelError(no_reply(where, one_line(error)) + hint) from None
+        if probe_reply.reason == SLOW:  # no problem: the evaluation waits longer
+            return f"{endpoint.address} accepts requests and is slow"
         is_odd = probe_reply.reason.startswith("the reply has no")
         if probe_reply.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
             raise ModelError(no_reply(where, probe_reply.reason) + hint)
@@ -111,6 +114,8 @@ def no_reply(where: str, why: str) -> str:
     if "Next step: " in why:
         return f"{where}: {why}"
     step = "see the server's log, or correct address, model or key (docs/endpoints.md)"
+    if why.startswith(SHORT_CONTEXT):
+        step = "lower max_tokens and thinking_tokens, or start the server with a larger context"
     return f"{where}: {why.rstrip('.')}. Next step: {step}"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients._completion import early_end, usage_in
+from ragtasks.clients._completion import early_end, usage_in, with_cause
 from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import Dialect, Endpoint
 from ragtasks.clients._failures import Failure, failure_in_body, failure_of, redacted, unreadable
@@ -72,7 +72,7 @@ class Transport:
         if failure := failure_in_body(body, headers, self._credentials):
             return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
-            return self._dialect.read(body, sent), headers
+            return with_cause(self._dialect.read(body, sent), sent), headers
         except (ValueError, RecursionError):
             return unreadable(body, self._credentials), headers
 

@@ -241,6 +241,8 @@ def _next_step(low: Sequence[Coverage]) -> str:
         f"`ragtasks data cache --outcome {outcome} --remove` makes the next command request those again too"
         for outcome in cached
     ]
+    if VerdictOutcome.TRUNCATED in missing:
+        steps.append("truncated replies need a higher max_tokens of the judge, or a judge with a larger context")
     if any(coverage.rubric == IDK for coverage in low):
         steps.append('"idk": "ngrams" in --metadata detects all refusals offline, as was done here')
     steps.append("`ragtasks score RESULTS --output FOLDER` scores saved answers without their model")

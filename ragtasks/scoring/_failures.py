@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ragtasks.clients import AT_LIMIT
+from ragtasks.clients import AT_LIMIT, SHORT_CONTEXT
 from ragtasks.config.environment import environment_secrets
 from ragtasks.errors import RagtasksError, shortened_list
 from ragtasks.scoring._plausibility import CheckedAnswers
@@ -22,6 +22,10 @@ _FAILURES: list[str] = []
 _MAX_REASONS = 3
 _HIGHER_LIMIT_STEP = (
     "replies that reached the token limit need a higher one (--gen_kwargs max_gen_toks=N, or the system's own)"
+)
+_LARGER_CONTEXT_STEP = (
+    "prompts over the context need a server with a larger one, or too_long=drop_passages and a smaller context_tokens "
+    "in --metadata"
 )
 _CHECKED: list[tuple[CheckedAnswers, float]] = []
 
@@ -57,6 +61,8 @@ def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool 
         counts = [f"{reason} ({n} times)" for reason, n in Counter(reasons).most_common()]
         again = ". Next step: run the same command again: only these are requested" if is_kept else ""
         again += f"; {_HIGHER_LIMIT_STEP}" if AT_LIMIT in reasons else ""
+        is_short = any(reason.startswith(SHORT_CONTEXT) for reason in reasons)
+        again += f"; {_LARGER_CONTEXT_STEP}" if is_short else ""
         listed = shortened_list(counts, _MAX_REASONS, "; ")
         record_failure(f"{len(reasons)} of {n_requests} requests got no answer: {listed}{again}")
 
