@@ -41,7 +41,7 @@ def standing_of_answers(
     ((encoder, judges),) = scoring
     means = {name: _complete_mean(column) for name, column in values.items()}
     if encoder == table.encoder:
-        basis = f"; judged by {judges}, while these papers do not name the judge of the track"
+        basis = f"; judged by {judges}, the judge of the track is not recorded"
         yield from standing(task, benchmark, len(values[RANKED_BY[0]]), ranking_score(means).value, basis)
 
 
