@@ -21,8 +21,9 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_NO_USAGE_STATS": "1",
 }
+BOS_ID = 2
 ENGINE = {"max_model_len": 4096, "enforce_eager": True, "dtype": "bfloat16"}
-"""Arguments of every engine, as in the documented command."""
+"""Arguments of every engine."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,7 +61,14 @@ class Engines:
 
     calls: list[list[Any]] = field(default_factory=list)
     """vLLM's outputs of each call of `generate` in the current test: prompt tokens, reply, reason for its end."""
+    patterns: list[str] = field(default_factory=list)
+    """Regular expressions that constrain all replies of the next calls, one per call: the base model calls no tools."""
     _engines: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the model."""
+        return next(iter(self._engines.values())).get_tokenizer()
 
     def get(self, engine_class: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """Return an engine with these arguments."""
@@ -73,10 +81,15 @@ class Engines:
         return self._engines[key]
 
     def _recorded(self, generate: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        def recorded(*prompts: Any, **options: Any) -> list[Any]:
-            outputs = generate(*prompts, **options)
-            self.calls.append(outputs)
-            return outputs
+        def recorded(prompts: Any, sampling_params: list[Any], **options: Any) -> list[Any]:
+            if self.patterns:
+                from vllm.sampling_params import StructuredOutputsParams
+
+                pattern = self.patterns.pop(0)
+                for sampling in sampling_params:
+                    sampling.structured_outputs = StructuredOutputsParams(regex=pattern)
+            self.calls.append(generate(prompts, sampling_params, **options))
+            return self.calls[-1]
 
         return recorded
 
@@ -100,7 +113,7 @@ def engines(_engines_of_the_session: Engines, monkeypatch: pytest.MonkeyPatch) -
     from lm_eval.models import vllm_causallms
 
     found = _engines_of_the_session
-    found.calls = []
+    found.calls, found.patterns = [], []
     monkeypatch.setattr(vllm_causallms, "LLM", lambda **arguments: found.get(vllm.LLM, arguments))
     return found
 
