@@ -191,3 +191,18 @@ def test_correct_and_wrong_files_are_distinguished(surroundings: Path, mtrag_roo
     assert f"  wrong checksum: {wrong}" in lines
     assert lines[-1] == "next: ragtasks data fetch mtrag --group mtrag_un"
     assert any(line.startswith("mtrag, mtrag_un: ") and "1 wrong checksum" in line and "4 ok" in line for line in lines)
+
+
+def test_the_next_step_without_a_gpu_is_another_kind_of_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed build of vLLM for GPUs, on a machine where torch detects none."""
+    installed = tmp_path / "vllm-0.32.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(extras, "version_of", extras.version_of.__wrapped__)
+    lines = diagnose(model="vllm")
+    assert any(line.startswith("vLLM 0.32.0 cannot run on this machine: expected a GPU, found none") for line in lines)
+    assert lines[-1].startswith("next: ")
+    assert "vllm" not in extras.missing_of("vllm")
+    assert lines[-1].startswith("next: use --model hf")

@@ -19,7 +19,7 @@ from ragtasks.cli.app import app, echo
 from ragtasks.clients import model_names
 from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError
-from ragtasks.harness.extras import extra_of, extra_requirement, install_line, missing_of, version_of
+from ragtasks.harness.extras import extra_of, extra_requirement, install_line, missing_of, version_of, vllm_requirement
 from ragtasks.harness.link import LinkState, link_state
 from ragtasks.harness.names import model_types, reject_unknown_model_type
 from ragtasks.harness.tasks import task_folder, task_folders
@@ -97,6 +97,10 @@ def _software(model: str | None, steps: list[str]) -> Iterator[str]:
     yield from _states([extra_requirement(needed, f"--model {model}")])
     if missing_of(needed):
         steps.append(install_line(needed))
+    for check in checked([vllm_requirement()] if needed == "vllm" else []):
+        yield check.problem or f"vLLM: {check.state}"
+        if check.problem:
+            steps.append(check.problem.partition("Next step: ")[2])
 
 
 def _tasks() -> Iterator[str]:

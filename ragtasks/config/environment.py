@@ -92,6 +92,11 @@ def data_folder_is_named() -> bool:
     return bool(os.environ.get(DATA_VARIABLE))
 
 
+def vllm_target() -> str:
+    """Return the device that the environment sets for vLLM, such as `cpu`; empty if it sets none."""
+    return os.environ.get("VLLM_TARGET_DEVICE", "").lower()
+
+
 def is_github_action() -> bool:
     """Return whether a GitHub workflow runs this process. Lines that begin with `::` then annotate a pull request."""
     return os.environ.get("GITHUB_ACTIONS") == "true"

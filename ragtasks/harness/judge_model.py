@@ -19,6 +19,7 @@ from ragtasks.clients import CallUsage, Decoding, Journal, Outcome, Prompt, Repl
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
+from ragtasks.harness.extras import check_model_folder
 from ragtasks.progress import Progress, no_progress
 
 # Models share one machine, and their libraries do not support several models at once.
@@ -66,6 +67,7 @@ class JudgeModel:
     def _load(self) -> ModelClient:
         if self._client is None:
             try:
+                check_model_folder(self._model.lm_eval, self._model.arguments)
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
                 model = harness_model(self._model.lm_eval).create_from_arg_obj(dict(self._model.arguments))
                 self._client = ModelClient(model, self.name, self._decoding, is_structured=self._model.structured)

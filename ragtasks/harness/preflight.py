@@ -27,6 +27,7 @@ from ragtasks.config import KEYS, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, missing_path, one_line
 from ragtasks.files import is_cached, is_model_folder
+from ragtasks.harness.extras import check_model_folder, extra_of, vllm_requirement
 from ragtasks.progress import progress_bars
 from ragtasks.requirements import Phase, Requirement
 from ragtasks.scoring import Folders, estimated_tokens, evaluation_requirements, token_counter
@@ -58,8 +59,10 @@ def run_requirements(
         suites=suites,
     )
     requirements += [] if server is None else _server_requirements(request, *server)
+    if extra_of(request.model) == "vllm":
+        requirements.append(vllm_requirement())
     if weights := request.model_args.get("pretrained"):
-        requirements.append(Requirement("weights", f"model {weights}", partial(_check_weights, str(weights))))
+        requirements.append(Requirement("weights", f"model {weights}", partial(_check_weights, request)))
     if request.model == "ragtasks-endpoint":
         options = {key: value for key, value in request.model_args.items() if key != "num_concurrent"}
         system = system_endpoint(options, str(options.get("model", "rag-system")), "openai")
@@ -120,9 +123,9 @@ _MODEL_TYPE = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
 _PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # names on the hub are NAME or OWNER/NAME
 
 
-def _check_weights(name: str) -> str:
+def _check_weights(request: Request) -> str:
     """Reject names that cannot be weights, and folders without a model, which loaders prefer to the hub."""
-    problem = ""
+    name, problem = str(request.model_args["pretrained"]), ""
     if not Path(name).exists() and _OPENAI_NAME.match(name):
         problem = f"it has no weights to load. Next step: use openai/{name}"
     elif not Path(name).exists() and _MODEL_TYPE.fullmatch(name):
@@ -139,6 +142,7 @@ def _check_weights(name: str) -> str:
         )
     if problem:
         raise ConfigurationError(f"model {name}: {problem}")
+    check_model_folder(request.model, request.model_args)
     return name
 
 

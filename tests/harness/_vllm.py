@@ -20,7 +20,7 @@ from pydantic import BaseModel, field_validator
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-VERSION = "0.32.0"
+VERSION = "0.32.0+cpu"
 CONTEXT = 65_536
 BOS, EOS = "<s>", "</s>"
 
@@ -246,7 +246,7 @@ def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[LLM]]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder for `pretrained`, with configuration and tokenizer."""
+    """A folder for `pretrained`, with configuration, tokenizer and a file of weights that is never opened."""
 
     path: Path
     bos_id: int
@@ -264,4 +264,5 @@ def model_folder(path: Path, chat_template: str | None) -> ModelFolder:
     made.chat_template = chat_template
     made.save_pretrained(path)
     (path / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": len(alphabet)}), "utf-8")
+    (path / "model.safetensors").touch()
     return ModelFolder(path, 0, made.apply_chat_template)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.extras import check_model_folder
 from ragtasks.harness.preflight import run_requirements, server_of
 from ragtasks.harness.run import Request
 from ragtasks.requirements import checked
+from tests._messages import same_message
 from tests.clients._server import Action, ChatServer, chat_server, closed_port, completion, refusal
 
 KEY = "OPENAI_API_KEY"
@@ -146,6 +152,8 @@ def test_prompts_must_fit_the_context_if_it_is_known() -> None:
 def weights(folder: Path, content: object) -> str:
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    for name in ("model.safetensors", "tokenizer.json"):
+        (folder / name).touch()
     return str(folder)
 
 
@@ -181,6 +189,102 @@ def test_a_name_without_weights_is_reported(
     (problem,) = problems(request(model="hf", model_args={"pretrained": name}))
     assert problem.startswith(f"model {name}: ")
     assert why in problem
+
+
+COMPLETE = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+def folder_problems(model: str, files: Sequence[str], **arguments: Any) -> list[str]:
+    """Return the problems of a folder with these files, in the working folder."""
+    folder = Path("weights")
+    folder.mkdir()
+    for name in files:
+        (folder / name).write_text("{}", encoding="utf-8")
+    return problems(request(model=model, model_args={"pretrained": "weights", **arguments}))
+
+
+@pytest.fixture
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_inside")
+@pytest.mark.parametrize("model", ["hf", "vllm"])
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        ("config.json", "expected config.json, found model.safetensors, tokenizer.json"),
+        ("model.safetensors", "expected weights (*.safetensors or *.bin), found config.json, tokenizer.json"),
+        ("tokenizer.json", "expected a tokenizer, such as tokenizer.json, found config.json, model.safetensors"),
+    ],
+    ids=COMPLETE,
+)
+def test_a_model_folder_without_a_part_is_refused(model: str, missing: str, expected: str) -> None:
+    """transformers and vLLM load a folder without tokenizer with an empty one, and answer nonsense."""
+    found = [*COMPLETE, "tokenizer_config.json"] if missing == "config.json" else COMPLETE
+    (problem,) = folder_problems(model, [name for name in found if name != missing])
+    assert problem.startswith(f"model {str(Path('weights').resolve())!r}: {expected}")
+    assert len(problem) < 300 + len(str(Path("weights").resolve()))
+    same_message(problem)
+
+
+@pytest.mark.usefixtures("_inside")
+def test_another_tokenizer_is_checked_instead() -> None:
+    Path("other").mkdir()
+    without = ("config.json", "model.safetensors")
+    (problem,) = folder_problems("hf", without, tokenizer="other")
+    assert f"model {str(Path('other').resolve())!r}: expected a tokenizer" in problem
+    assert "found no file" in problem
+    (Path("other") / "tokenizer.model").touch()
+    assert problems(request(model="hf", model_args={"pretrained": "weights", "tokenizer": "other"})) == []
+    assert problems(request(model="hf", model_args={"pretrained": "weights", "tokenizer": "some/name"})) == []
+
+
+@pytest.mark.usefixtures("_inside")
+@pytest.mark.parametrize(
+    ("model", "files", "arguments"),
+    [
+        ("hf", COMPLETE, {}),
+        ("vllm", COMPLETE, {}),
+        ("hf", ("config.json", "pytorch_model.bin", "vocab.txt"), {}),
+        ("hf", ("config.json", "model-00001-of-00002.safetensors", "spiece.model"), {}),
+        ("hf", ("adapter_config.json", "adapter_model.safetensors"), {}),
+        ("hf", ("model.gguf",), {"gguf_file": "model.gguf"}),
+        ("hf", ("config.json",), {"trust_remote_code": True}),
+        ("vllm", ("config.json", "consolidated.safetensors", "tekken.json"), {}),
+        ("vllm", ("config.json", "tokenizer.json"), {"load_format": "dummy"}),
+        ("sglang", ("config.json",), {}),
+    ],
+)
+def test_a_model_folder_that_may_load_is_accepted(model: str, files: Sequence[str], arguments: dict[str, Any]) -> None:
+    assert folder_problems(model, files, **arguments) == []
+
+
+@pytest.mark.usefixtures("_inside")
+def test_a_tokenizer_without_files_is_accepted() -> None:
+    assert len(folder_problems("hf", ("config.json", "model.safetensors"))) == 1
+    Path("weights/config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}', encoding="utf-8")
+    assert problems(request(model="hf", model_args={"pretrained": "weights"})) == []
+
+
+def test_every_tokenizer_of_transformers_has_a_known_file(tmp_path: Path) -> None:
+    package = find_spec("transformers")
+    assert package
+    assert package.origin
+    files = Path(package.origin).parent.rglob("tokenization_*.py")
+    tables = [table for file in files for table in re.findall(r"_FILES_NAMES = (\{[^}]*\})", file.read_text("utf-8"))]
+    assert len(tables) > 40
+    weights(tmp_path, {})
+    (tmp_path / "tokenizer.json").unlink()
+    check = partial(check_model_folder, "hf", {"pretrained": str(tmp_path)})
+    for names in {tuple(re.findall(r': *"([^"]+)"', table)) for table in tables} - {()}:
+        with pytest.raises(ConfigurationError):
+            check()
+        for name in names:
+            (tmp_path / name).touch()
+        check()
+        for name in names:
+            (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize(
