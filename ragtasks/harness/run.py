@@ -6,7 +6,9 @@ import argparse
 import contextlib
 import functools
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,6 +159,8 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
         tests_system_role = settings.get("apply_chat_template") and metadata.get("system_role") != "user"
         loaded = _with_role_test(keeper.keep) if tests_system_role else keeper.keep
         during.enter_context(_replacements(model, name, loaded, callbacks.notes))
+        if model.startswith("vllm"):
+            during.enter_context(_exit_at_termination())
         parsed.func(parsed)
         problems = take_failures()
         if not problems and not unsaved:
@@ -173,6 +177,19 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
         raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join(problems))
     for checked_answers, limit in checked:
         require_plausible([checked_answers], limit, saved)
+
+
+@contextlib.contextmanager
+def _exit_at_termination() -> Iterator[None]:
+    """Exit at SIGTERM as at the end of a program: vLLM's engine is a process that outlives one that is terminated."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals have handlers in the main thread only
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,27 @@ def test_answers_before_the_engines_end_are_not_requested_again(
         sample["filtered_resps"] == [f"Answer to: {sample['doc']['question']}"] for sample in logged(tmp_path / "out")
     )
     assert not list((tmp_path / "out").glob("unfinished*"))
+
+
+def test_termination_exits_so_that_the_engine_ends_too(
+    vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that SIGTERM ends at once leaves vLLM's engine running."""
+
+    def terminated(prompt: str) -> str:
+        if len(vllm.made[-1].calls) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return answer(prompt)
+
+    monkeypatch.setattr(vllm, "script", terminated)
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the signal has no handler"))
+    try:
+        done = command(*line(model, tmp_path / "out", "--batch_size", "10"))
+    finally:
+        ours = signal.signal(signal.SIGTERM, before)
+    assert done.status == 128 + signal.SIGTERM
+    assert "unfinished_rank0.sqlite: 10; the next call requests only the missing ones" in done.err
+    assert ours.__qualname__.startswith("test_termination"), "restored"
 
 
 def test_a_value_that_vllm_rejects_is_one_line(
