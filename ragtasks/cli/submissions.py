@@ -344,7 +344,7 @@ def _check_folder(folder: Path) -> bool:
     if form in _PUBLISHED_FORMS:
         return _check_published_form(folder, form)
     report = check_folder(folder)
-    files = {name: ", ".join(file.path for file in source_of(name).files) for name in _PUBLISHED_FORMS}
+    files = {name: ", ".join(_task_files(name)) for name in _PUBLISHED_FORMS}
     looked_for = {"your own": f"{CONVERSATIONS}, {PASSAGES}"} | files
     expected = "; or ".join(f"{names} ({label})" for label, names in looked_for.items())
     echo(*report.lines, *([] if form else [f"expected files: {expected}"]))
@@ -368,8 +368,13 @@ def form_of(folder: Path) -> str | None:
 
     if (folder / CONVERSATIONS).exists() or (folder / PASSAGES).exists():
         return "custom"
-    published = (name for name in _PUBLISHED_FORMS if any((folder / f.path).is_file() for f in source_of(name).files))
+    published = (name for name in _PUBLISHED_FORMS if any((folder / file).is_file() for file in _task_files(name)))
     return next(published, None)
+
+
+def _task_files(benchmark: str) -> list[str]:
+    """Return the paths of the files that tasks are read from, without prompts."""
+    return [file.path for file in source_of(benchmark).in_groups("tasks")]
 
 
 def named_or_own(name: str, data: str | None) -> Benchmark:

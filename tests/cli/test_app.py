@@ -415,6 +415,8 @@ def test_check_detects_the_benchmark_of_a_folder(tmp_path: Path) -> None:
     assert status == 1
     assert "expected files: conversations.jsonl, passages.jsonl (your own); or mtrag-synthetic/" in said
     assert "dataset/MultiHopRAG.json, dataset/corpus.json (multihop_rag)" in said
+    (tmp_path / "empty" / "qa_llama.py").touch()
+    assert "expected files" in checked(tmp_path / "empty")[1], "prompts identify no benchmark"
 
 
 @pytest.mark.parametrize(
