@@ -1,19 +1,19 @@
 """The MTRAG paper's own results next to ours: Table 5 (answers), Tables 3 and 4 (retrieval).
 
-They are shown for the full benchmark only, not for its sample. They are comparable only if encoder, judges and passages
-are the paper's, so a note lists those of the evaluation.
+They are shown for the full benchmark only, not for its sample. A metric of Table 5 with another encoder, or without the
+paper's judge and the official prompts, has no column. A note lists the conditions that are not tested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ragtasks.metrics import Metric
 from ragtasks.published import PublishedTable, published_subsets, published_table
 from ragtasks.records import Answerability, Setting
 from ragtasks.reports.tables._scores import by_setting, metric_columns, row_slices
-from ragtasks.results import Evaluation, ScoredAnswer
+from ragtasks.results import Evaluation, ScoredAnswer, value_at
 from ragtasks.statistics import estimate_mean
 from ragtasks.tables import Cell, Table, Value, table_of
 
@@ -23,10 +23,12 @@ _CONDITIONED = ("rl_f_raw", "rl_f", "rb_llm_raw", "rb_llm", "rb_alg_raw", "rb_al
 _BENCHMARK, _SUITE = "mtrag", "mtrag"
 _MOST_REFERENCES = 2  # maximum reference passages of a task in Table 5
 _DEPTH = 5  # number of passages in the prompts of the paper's models
+_JUDGE = "gpt-4o-mini"  # the only judge in the official scripts, and one of the four behind the paper's RB_llm
 _ANSWERS_NOTE = (
-    "paper: as printed, n = 426. ours: tasks with at most two reference passages, as in the paper. Comparable only "
-    "with the paper's setup: BERTScore by deberta-xlarge-mnli (here {encoder}), its judges (here {judges}), and in "
-    "reference_rag and full_rag the passages of Elser."
+    "paper: as printed, n = 426, passages of Elser in reference_rag and full_rag, RB_llm as the median of four judges. "
+    "ours: tasks with at most two reference passages, as in the paper; refusals by {detector}. Left out, unless equal "
+    "to the paper's: RB_alg with another encoder (here {encoder}), and RL_F and RB_llm without gpt-4o-mini and the "
+    "official prompts (here {judges})."
 )
 _FOUND_NOTE = (
     "Recall of the reference passages among the five passages in the prompt, over tasks with reference passages. "
@@ -55,9 +57,14 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     n_ours = sum(setting == Setting.REFERENCE for (setting, *_), _ in groups)
     if n_ours and evaluations[0].kind[0] == _BENCHMARK:
         paper = published_table("MTRAG paper, Table 13")
+        comparable = _comparable(evaluations, paper)
         rows[n_ours:n_ours] = [
-            (row.setting, row.name, "paper", str(paper.n), *(paper.score(row, name) for name in columns))
+            (
+                *(row.setting, row.name, "paper", str(paper.n)),
+                *(paper.score(row, name) if name in comparable else "-" for name in columns),
+            )
             for row in paper.rows
+            if not columns.keys().isdisjoint(comparable)
         ]
     if rows:
         yield replace(table, rows=tuple(rows))
@@ -68,15 +75,13 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
     if evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
         return
     paper = published_table("MTRAG paper, Table 5")
-    answers = tuple(_answer_rows(evaluations, present, paper))
-    if answers and any(name in present for name in paper.metrics):
-        scoring = [
-            provenance.get("scoring", {}) for evaluation in evaluations for provenance in evaluation.provenance.values()
-        ]
-        judges = ", ".join(dict.fromkeys(str(scores.get("judges") or "none") for scores in scoring)) or "none"
-        note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
-        columns = ("setting", "model", "by", "n", *paper.metrics)
-        yield Table("Compared with the paper: Table 5", columns, answers, note)
+    names = [name for name in _comparable(evaluations, paper) if name in present]
+    answers = tuple(_answer_rows(evaluations, metric_columns(names, present), paper))
+    if answers and names:
+        _, encoder, detector = evaluations[0].kind
+        judges = ", ".join(sorted({str(judges or "none") for judges, _ in _judging(evaluations)})) or "none"
+        note = _ANSWERS_NOTE.format(encoder=encoder, judges=judges, detector=detector)
+        yield Table("Compared with the paper: Table 5", ("setting", "model", "by", "n", *names), answers, note)
     # Models with up to five retrieved passages in the prompt.
     retrieved = [
         (model, [row for row in rows if row.references])
@@ -95,19 +100,38 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         yield Table("Compared with the paper: Tables 3 and 4", heads, tuple(recall_rows), _FOUND_NOTE)
 
 
+def _comparable(evaluations: Sequence[Evaluation], paper: PublishedTable) -> list[str]:
+    """Return the metrics of a table whose encoder and judge are the paper's."""
+    judging = _judging(evaluations)
+    has_judge = bool(judging) and all(prompts == "official" and _JUDGE in str(judges) for judges, prompts in judging)
+    has_encoder = evaluations[0].kind[1] == paper.encoder
+    fulfilled = {"rb_alg": has_encoder, "rl_f": has_judge, "rb_llm": has_judge}
+    return [name for name in paper.metrics if fulfilled.get(name.removesuffix("_raw"), True)]
+
+
+def _judging(evaluations: Sequence[Evaluation]) -> set[tuple[str | None, str | None]]:
+    """Return the judges and their prompts, of all harness tasks."""
+    return {
+        (value_at(provenance, "scoring", "judges"), value_at(provenance, "scoring", "judge_prompts"))
+        for evaluation in evaluations
+        for provenance in evaluation.provenance.values()
+    }
+
+
 def _answer_rows(
-    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], paper: PublishedTable
+    evaluations: Sequence[Evaluation],
+    columns: Mapping[str, Callable[[Sequence[ScoredAnswer]], Cell]],
+    paper: PublishedTable,
 ) -> Iterator[tuple[Cell, ...]]:
     """Yield our rows, then the paper's, setting by setting."""
-    columns = metric_columns(paper.metrics, present)
     answered = list(by_setting(evaluations, _is_in_table_5))
     for setting in _SETTINGS:
         ours = [(model, rows) for (name, model), rows in answered if name == setting]
         for model, rows in ours:
-            scores = (columns[name](rows) if name in columns else Value(None, 0, len(rows)) for name in paper.metrics)
-            yield (setting, model, "ours", len(rows), *scores)
+            yield (setting, model, "ours", len(rows), *(score(rows) for score in columns.values()))
         for row in paper.of(setting) if ours else ():
-            yield (setting, row.name, "paper", str(paper.n), *row.scores)
+            scores = (paper.score(row, name) for name in columns)
+            yield (setting, row.name, "paper", str(paper.n), *scores)
 
 
 def _is_in_table_5(row: ScoredAnswer) -> bool:
