@@ -95,12 +95,12 @@ def _software(model: str | None, steps: list[str]) -> Iterator[str]:
         yield f"model {model}: has no extra in ragtasks; the harness reports missing packages when it loads the model"
         return
     yield from _states([extra_requirement(needed, f"--model {model}")])
-    if missing_of(needed):
-        steps.append(install_line(needed))
     for check in checked([vllm_requirement()] if needed == "vllm" else []):
         yield check.problem or f"vLLM: {check.state}"
         if check.problem:
             steps.append(check.problem.partition("Next step: ")[2])
+    if missing_of(needed):
+        steps.append(install_line(needed))
 
 
 def _tasks() -> Iterator[str]:
