@@ -171,13 +171,15 @@ class LLM:
         limit = self.llm_engine.model_config.max_model_len
         if not n_tokens:
             raise VLLMValidationError("The decoder prompt cannot be empty")
-        prompt = f"The decoder prompt (length {n_tokens})"
         if n_tokens > limit:
-            raise VLLMValidationError(f"{prompt} is longer than the maximum model length of {limit}.")
+            raise VLLMValidationError(
+                f"This model's maximum context length is {limit} tokens. However, your prompt contains at least "
+                f"{n_tokens} input tokens, which exceeds this limit even without any output tokens."
+            )
         if n_tokens == limit:
             raise VLLMValidationError(
-                f"{prompt} plus the number of requested output tokens (at least 1) is longer than the maximum model "
-                f"length of {limit}."
+                f"The decoder prompt (length {n_tokens}) plus the number of requested output tokens (at least 1) is "
+                f"longer than the maximum model length of {limit}."
             )
 
     def _output(self, prompt_token_ids: list[int], prompt: str, sampling: SamplingParams) -> Any:

@@ -57,28 +57,32 @@ def chat_model_without_system(model_folder: Path, tmp_path_factory: pytest.TempP
 
 @dataclass
 class Engines:
-    """Engines of this process: one per weights and arguments, because a start takes half a minute."""
+    """The engine of this process. It is shared by tests with the same weights and arguments, because a start takes half
+    a minute; other arguments start another engine instead, because each needs gigabytes.
+    """
 
     calls: list[list[Any]] = field(default_factory=list)
     """vLLM's outputs of each call of `generate` in the current test: prompt tokens, reply, reason for its end."""
     patterns: list[str] = field(default_factory=list)
     """Regular expressions that constrain all replies of the next calls, one per call: the base model calls no tools."""
-    _engines: dict[str, Any] = field(default_factory=dict)
+    _key: str = ""
+    _engine: Any = None
 
     @property
     def tokenizer(self) -> Any:
         """The tokenizer of the model."""
-        return next(iter(self._engines.values())).get_tokenizer()
+        return self._engine.get_tokenizer()
 
     def get(self, engine_class: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """Return an engine with these arguments."""
         # The weights are links from folders that differ only in the chat template, which an engine does not use.
         weights = (Path(arguments["model"]) / "model.safetensors").resolve()
         key = repr(sorted({**arguments, "model": weights}.items(), key=lambda item: item[0]))
-        if key not in self._engines:
-            self._engines[key] = engine = engine_class(**arguments)
-            engine.generate = self._recorded(engine.generate)
-        return self._engines[key]
+        if key != self._key:
+            self.close()
+            self._engine, self._key = engine_class(**arguments), key
+            self._engine.generate = self._recorded(self._engine.generate)
+        return self._engine
 
     def _recorded(self, generate: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         def recorded(prompts: Any, sampling_params: list[Any], **options: Any) -> list[Any]:
@@ -94,9 +98,10 @@ class Engines:
         return recorded
 
     def close(self) -> None:
-        """End the engines' processes."""
-        for engine in self._engines.values():
-            engine.llm_engine.engine_core.shutdown()
+        """End the engine's processes."""
+        if self._engine is not None:
+            self._engine.llm_engine.engine_core.shutdown()
+        self._engine, self._key = None, ""
 
 
 @pytest.fixture(scope="session")

@@ -93,20 +93,6 @@ def test_prompts_over_the_context_are_rejected_before_the_engine_runs(
     assert engines.calls == []
 
 
-def test_after_dropping_passages_every_prompt_fits_with_its_answer(
-    run_vllm: RunVllm, engines: Engines, model_folder: Path, tmp_path: Path
-) -> None:
-    """The context of the second engine is shorter than some prompts of the task."""
-    given = arguments(task="mtrag_full_rag_clapnq")
-    done = run_vllm(model_folder, tmp_path, *given, metadata={"too_long": "drop_passages"}, max_model_len=1024)
-    assert done.status == 0, done.err
-    (outputs,) = engines.calls
-    assert len(prompts(engines)) == 6
-    assert all(len(output.prompt_token_ids) + 16 <= 1024 for output in outputs)
-    n_passages = [len(row["doc"]["passages"]) for row in samples(tmp_path)]
-    assert min(n_passages) < max(n_passages) == 5
-
-
 def test_live_conversations_use_one_call_per_round_with_the_models_own_answers(
     run_vllm: RunVllm, engines: Engines, chat_model: Path, tmp_path: Path
 ) -> None:
@@ -118,16 +104,6 @@ def test_live_conversations_use_one_call_per_round_with_the_models_own_answers(
     answers = [output.outputs[0].text.strip() for output in first]
     texts = prompts(engines)
     assert all(answer in text for answer, text in zip(answers, texts[2:4], strict=True))
-
-
-def test_an_unknown_vllm_argument_is_one_line(
-    run_vllm: RunVllm, engines: Engines, model_folder: Path, tmp_path: Path
-) -> None:
-    done = run_vllm(model_folder, tmp_path, *arguments(), max_modle_len=3000)
-    assert done.status == 1
-    assert done.err.splitlines()[-1].startswith("ragtasks: --model vllm cannot be loaded")
-    assert "'max_modle_len'" in done.err.splitlines()[-1]
-    assert "Traceback" not in done.err
 
 
 def test_a_value_that_vllm_rejects_is_one_line(
@@ -166,3 +142,27 @@ def test_a_guided_search_is_executed_and_its_results_reach_the_engine(
         assert row["doc"]["trajectory"]["ending"] == "answered"
         assert any(row["filtered_resps"][0] in output.outputs[0].text for output in answering)
     assert any(row["doc"]["passages"] for row in samples(tmp_path))
+
+
+def test_an_unknown_vllm_argument_is_one_line(
+    run_vllm: RunVllm, engines: Engines, model_folder: Path, tmp_path: Path
+) -> None:
+    done = run_vllm(model_folder, tmp_path, *arguments(), max_modle_len=3000)
+    assert done.status == 1
+    assert done.err.splitlines()[-1].startswith("ragtasks: --model vllm cannot be loaded")
+    assert "'max_modle_len'" in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+
+
+def test_after_dropping_passages_every_prompt_fits_with_its_answer(
+    run_vllm: RunVllm, engines: Engines, model_folder: Path, tmp_path: Path
+) -> None:
+    """The context of this test's own engine is shorter than some prompts of the task."""
+    given = arguments(task="mtrag_full_rag_clapnq")
+    done = run_vllm(model_folder, tmp_path, *given, metadata={"too_long": "drop_passages"}, max_model_len=1024)
+    assert done.status == 0, done.err
+    (outputs,) = engines.calls
+    assert len(prompts(engines)) == 6
+    assert all(len(output.prompt_token_ids) + 16 <= 1024 for output in outputs)
+    n_passages = [len(row["doc"]["passages"]) for row in samples(tmp_path)]
+    assert min(n_passages) < max(n_passages) == 5
