@@ -126,7 +126,7 @@ class RoundsTask(ConversationTask):
         if too_long:
             record_failure(
                 f"{self.config.task}: {len(too_long)} prompts did not fit the model's context and were not sent. Next "
-                'step: a larger context, or "too_long": "drop_passages" in --metadata'
+                'step: a larger context, or "too_long": "drop_passages" in --metadata or `options`'
             )
         super().apply_filters()
 

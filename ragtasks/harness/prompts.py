@@ -368,8 +368,8 @@ class PromptBudget:
             expected=f"at most {self.n_context - self.n_reply} tokens: a context of {self.n_context} minus "
             f"{self.n_reply} for the answer",
             found="longer prompts, which would be truncated",
-            next_step='a model or server with a larger context; --metadata \'{"too_long": "drop_passages"}\' leaves '
-            "out the lowest-ranked passages; shorter answers: --gen_kwargs max_gen_toks=256",
+            next_step='a model or server with a larger context; "too_long": "drop_passages" in --metadata or `options` '
+            "leaves out the lowest-ranked passages; shorter answers: max_gen_toks=256 in --gen_kwargs or `generation`",
         )
 
     def fingerprint_parts(self) -> list[Any]:

@@ -21,11 +21,12 @@ _T = TypeVar("_T")
 _FAILURES: list[str] = []
 _MAX_REASONS = 3
 _HIGHER_LIMIT_STEP = (
-    "replies that reached the token limit need a higher one (--gen_kwargs max_gen_toks=N, or the system's own)"
+    "replies that reached the token limit need a higher one (--gen_kwargs max_gen_toks=N, `generation` in "
+    "evaluation.yaml, or the system's own)"
 )
 _LARGER_CONTEXT_STEP = (
     "prompts over the context need a server with a larger one, or too_long=drop_passages and a smaller context_tokens "
-    "in --metadata"
+    "in --metadata or `options`"
 )
 _CHECKED: list[tuple[CheckedAnswers, float]] = []
 
