@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragtasks.clients import OpenAIClient, Outcome, Prompt, Reply, early_end
-from ragtasks.errors import JudgeError
+from ragtasks.clients import (
+    OpenAIClient,
+    Outcome,
+    Prompt,
+    Reply,
+    early_end,
+    endpoint_of,
+    endpoint_requirements,
+    no_secrets,
+)
+from ragtasks.errors import JudgeError, ModelError
 from ragtasks.scoring import record_unanswered, take_failures
 from tests.clients._server import Action, ChatServer, chat_server
 from tests.clients.test_client import QUICK
@@ -19,7 +29,7 @@ FATAL = {"unknown model", "unknown path"}
 
 
 def recorded(name: str) -> Action:
-    row = RECORDED["replies"][name]
+    row = RECORDED[name]
     return Action(json.dumps(row["body"]).encode(), row["status"])
 
 
@@ -36,7 +46,7 @@ def test_an_unknown_model_or_path_ends_the_call(name: str) -> None:
         reply_to(name)
 
 
-@pytest.mark.parametrize("name", sorted(RECORDED["replies"].keys() - FATAL))
+@pytest.mark.parametrize("name", sorted(RECORDED.keys() - FATAL))
 def test_only_a_complete_reply_is_an_answer_and_no_setting_is_dropped_silently(name: str) -> None:
     reply, server = reply_to(name)
     assert (reply.outcome is Outcome.ANSWERED) == (name in {"answer", "verdict by a schema"})
@@ -67,7 +77,7 @@ def test_the_reason_names_the_cause(name: str, reason: str) -> None:
 
 def test_a_reply_without_a_total_is_not_blamed_on_the_context() -> None:
     """Without it, the thinking of a reply may be missing from the count."""
-    row = RECORDED["replies"]["answer at the end of the context"]["body"]
+    row = RECORDED["answer at the end of the context"]["body"]
     for total in (None, 2010 + 1024):
         body = {**row, "usage": {**row["usage"], "total_tokens": total}}
         with chat_server(lambda *_, body=body: Action(json.dumps(body).encode())) as server:
@@ -85,6 +95,27 @@ def test_the_next_step_after_a_short_context_is_no_higher_limit(name: str) -> No
 
 
 def test_a_call_counts_as_a_reply_if_tools_were_offered() -> None:
-    body = RECORDED["replies"]["tool call"]["body"]
+    body = RECORDED["tool call"]["body"]
     assert early_end(body, offers_tools=True) is None
     assert early_end(body) == (Outcome.FAILED, "the reply ended early (finish_reason tool_calls)")
+
+
+@pytest.mark.slow
+def test_a_judge_that_replies_slowly_is_no_problem_before_the_evaluation() -> None:
+    """A model that thinks, or a base model that never ends, may take longer than the test request waits."""
+    with chat_server(lambda *_: replace(recorded("answer"), delay_seconds=21.0)) as server:
+        endpoint = endpoint_of({"model": "gemma", "base_url": server.base_url})
+        (check,) = [
+            row.check for row in endpoint_requirements(endpoint, "judge", no_secrets) if row.category == "endpoint"
+        ]
+        assert check() == f"{server.base_url} accepts requests and is slow"
+
+
+def test_a_judge_s_limit_over_the_context_has_its_own_next_step() -> None:
+    with chat_server(lambda *_: recorded("limit over the context")) as server:
+        endpoint = endpoint_of({"model": "gemma", "base_url": server.base_url})
+        (check,) = [
+            row.check for row in endpoint_requirements(endpoint, "judge", no_secrets) if row.category == "endpoint"
+        ]
+        with pytest.raises(ModelError, match="Next step: lower max_tokens and thinking_tokens"):
+            check()
