@@ -1,7 +1,7 @@
 """One-line errors for common mistakes in the harness's arguments, instead of tracebacks.
 
-Only errors that the harness raises on purpose are caught, at the calls that raise them. Any other error may be a bug
-and keeps its traceback.
+Only errors that the harness raises on purpose are caught, at the calls that raise them, and all errors of loading
+weights. Any other error may be a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from pydantic import ValidationError
 
 from ragtasks.config import KEYS
-from ragtasks.errors import ConfigurationError, excerpt, masked, masked_text, misfits, one_line
+from ragtasks.errors import ConfigurationError, RagtasksError, excerpt, masked, masked_text, misfits, one_line
 from ragtasks.harness.extras import extra_of, install_line
 from ragtasks.harness.names import nearest, reject_unknown_model_type
 
@@ -38,6 +38,8 @@ def clear_errors(what: str, *kinds: type[Exception]) -> Iterator[None]:
     """Convert errors of the given types to a ConfigurationError. `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback."""
     try:
         yield
+    except RagtasksError:
+        raise
     except kinds as error:
         _HARNESS_LOGGER.debug(what, exc_info=True)
         text = "; ".join(misfits(error)) if isinstance(error, ValidationError) else str(error)
@@ -144,11 +146,13 @@ class ClearLoading:
             raise ConfigurationError(f"--model {name}: missing arguments. Next step: add --model_args {listed}")
         problem = f"--model {name} cannot be loaded (check --model_args)"
         given_arguments = {key: self._model_args.get(key, value) for key, value in arguments.items()}
-        # vLLM checks its arguments with pydantic, and starts an engine whose own errors are in the log.
-        kinds = (OSError, ValueError, RuntimeError) if name.startswith("vllm") else (OSError,)
-        with _library_named(name), clear_errors(problem, *kinds):
+        # The harness also passes its options, such as `device`. With both, it would end with a TypeError.
+        options = {key: value for key, value in (additional or {}).items() if key not in given_arguments}
+        # Damaged files have errors of ten libraries. vLLM starts an engine, whose own errors are in the log.
+        kinds = (Exception,) if extra_of(name) in {"hf", "vllm"} else (OSError,)
+        with clear_errors(problem, *kinds), _library_named(name):
             try:
-                model: LM = model_class.create_from_arg_obj(given_arguments, additional)
+                model: LM = model_class.create_from_arg_obj(given_arguments, options)
             except TypeError as error:  # any other TypeError may be a bug
                 if "unexpected keyword argument" not in str(error):
                     raise

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from ragtasks.harness.run import _RagtasksFirst, run_harness
 from ragtasks.harness.tasks import task_folder
 from tests._commands import CommandResult
 from tests.harness._endpoint import Endpoint
+from tests.harness.conftest import CHATML
 
 Command = Callable[..., CommandResult]
 TASK = "mtrag_reference_fiqa"
@@ -331,3 +333,25 @@ def test_the_harness_receives_our_arguments(monkeypatch: pytest.MonkeyPatch) -> 
     run_harness(["--model", "ragtasks-oracle", "--tasks", TASK, "--limit", "1", "--metadata", METADATA])
     assert sys.argv == ["pytest", "--some", "option"]
     monkeypatch.undo()
+
+
+def test_an_argument_of_the_model_precedes_the_harness_option(
+    command: Command, tiny_model: Callable[[str], Path]
+) -> None:
+    """The harness passes `--device`, which has a default, as well."""
+    arguments = f"pretrained={tiny_model(CHATML)},device=cpu,batch_size=2"
+    options = ("--limit", "1", "--gen_kwargs", "max_gen_toks=1")
+    done = command("--model", "hf", "--model_args", arguments, "--tasks", TASK, *options)
+    assert (done.status, done.err.count("Traceback")) == (0, 0), done.err
+
+
+def test_damaged_weights_are_one_line(command: Command, tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
+    """Libraries of file formats have their own classes of errors."""
+    folder = shutil.copytree(tiny_model(CHATML), tmp_path / "damaged")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    arguments = f"pretrained={folder}"
+    done = command("--model", "hf", "--model_args", arguments, "--tasks", TASK, "--limit", "1")
+    assert done.status == 1
+    assert done.err.splitlines()[-1].startswith("ragtasks: --model hf cannot be loaded (check --model_args): Error")
+    assert "Traceback" not in done.err
