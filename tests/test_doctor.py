@@ -205,3 +205,11 @@ def test_the_next_step_without_a_gpu_is_another_kind_of_model(tmp_path: Path, mo
     assert any(line.startswith("vLLM 0.1.0 cannot run on this machine: expected a GPU, found none") for line in lines)
     assert "vllm" in extras.missing_of("vllm")
     assert lines[-1].startswith("next: use --model hf")
+
+
+def test_the_build_for_gpus_is_not_advised_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(extras, "version_of", extras.version_of.__wrapped__)
+    lines = diagnose(model="vllm")
+    assert any(line.startswith("vLLM is not installed, and its usual build requires a GPU") for line in lines)
+    assert lines[-1].startswith("next: use --model hf")

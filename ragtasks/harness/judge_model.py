@@ -19,7 +19,7 @@ from ragtasks.clients import CallUsage, Decoding, Journal, Outcome, Prompt, Repl
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
-from ragtasks.harness.extras import check_model_folder
+from ragtasks.harness.extras import check_model_folder, extra_of, vllm_requirement
 from ragtasks.progress import Progress, no_progress
 
 # Models share one machine, and their libraries do not support several models at once.
@@ -67,6 +67,8 @@ class JudgeModel:
     def _load(self) -> ModelClient:
         if self._client is None:
             try:
+                if extra_of(self._model.lm_eval) == "vllm":
+                    vllm_requirement().check()
                 check_model_folder(self._model.lm_eval, self._model.arguments)
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
                 model = harness_model(self._model.lm_eval).create_from_arg_obj(dict(self._model.arguments))

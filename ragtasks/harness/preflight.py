@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragtasks.clients import (
     DEFAULT_KEY,
@@ -23,7 +24,7 @@ from ragtasks.clients import (
     system_endpoint,
     system_requirements,
 )
-from ragtasks.config import KEYS, config_from_metadata
+from ragtasks.config import KEYS, HarnessModel, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, missing_path, one_line
 from ragtasks.files import is_cached, is_model_folder
@@ -50,19 +51,24 @@ def run_requirements(
 
     settings = task_settings(request.tasks)
     suites = {row.benchmark: row.suite for row in settings if row.suite is not None}
-    server = server_of(request)
+    server, config = server_of(request), config_from_metadata(request.metadata)
     requirements = evaluation_requirements(
         [(row.benchmark, row.setting) for row in settings],
-        config_from_metadata(request.metadata),
+        config,
         request.output,
         Folders(data_folder(), run_store()),
         suites=suites,
     )
     requirements += [] if server is None else _server_requirements(request, *server)
-    if extra_of(request.model) == "vllm":
+    judges = [(judge.lm_eval, judge.arguments) for judge in config.judges if isinstance(judge, HarnessModel)]
+    loaded = [(request.model, request.model_args), *judges]
+    if any(extra_of(model) == "vllm" for model, _ in loaded):
         requirements.append(vllm_requirement())
-    if weights := request.model_args.get("pretrained"):
-        requirements.append(Requirement("weights", f"model {weights}", partial(_check_weights, request)))
+    requirements += [
+        Requirement("weights", f"model {arguments['pretrained']}", partial(_check_weights, model, arguments))
+        for model, arguments in loaded
+        if arguments.get("pretrained")
+    ]
     if request.model == "ragtasks-endpoint":
         options = {key: value for key, value in request.model_args.items() if key != "num_concurrent"}
         system = system_endpoint(options, str(options.get("model", "rag-system")), "openai")
@@ -123,26 +129,29 @@ _MODEL_TYPE = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
 _PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # names on the hub are NAME or OWNER/NAME
 
 
-def _check_weights(request: Request) -> str:
+def _check_weights(model: str, arguments: Mapping[str, Any]) -> str:
     """Reject names that cannot be weights, and folders without a model, which loaders prefer to the hub."""
-    name, problem = str(request.model_args["pretrained"]), ""
+    name, problem = str(arguments["pretrained"]), ""
+    folder = Path(name) / str(arguments.get("subfolder") or "")
     if not Path(name).exists() and _OPENAI_NAME.match(name):
         problem = f"it has no weights to load. Next step: use openai/{name}"
     elif not Path(name).exists() and _MODEL_TYPE.fullmatch(name):
         problem = (
             f"this is a model type of lm_eval. Next step: write `kind: {name}`, and the model's own name as `name`"
         )
+    elif name.startswith("~") and Path(name).expanduser().exists():
+        problem = f"loaders do not expand `~`. Next step: write {Path(name).expanduser()}"
     elif not Path(name).exists() and _PATH.match(name):
         found, next_step = missing_path(Path(name))
         problem = f"{found}. Next step: {next_step}; a hub name is OWNER/NAME"
-    elif Path(name).is_dir() and not is_model_folder(name):
+    elif Path(name).is_dir() and not is_model_folder(folder):
         problem = (
-            f"the folder {Path(name).resolve()} takes precedence and contains no model. Next step: name the right "
+            f"the folder {folder.resolve()} takes precedence and contains no model. Next step: name the right "
             "folder, or, if it contains results of the model, rename it or run from another folder"
         )
     if problem:
         raise ConfigurationError(f"model {name}: {problem}")
-    check_model_folder(request.model, request.model_args)
+    check_model_folder(model, arguments)
     return name
 
 

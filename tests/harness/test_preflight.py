@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError
+from ragtasks.harness import extras
 from ragtasks.harness.extras import check_model_folder
 from ragtasks.harness.preflight import run_requirements, server_of
 from ragtasks.harness.run import Request
@@ -199,12 +200,19 @@ def folder_problems(model: str, files: Sequence[str], **arguments: Any) -> list[
     folder = Path("weights")
     folder.mkdir()
     for name in files:
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("{}", encoding="utf-8")
     return problems(request(model=model, model_args={"pretrained": "weights", **arguments}))
 
 
 @pytest.fixture
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder, and the metadata of vLLM for CPUs."""
+    installed = tmp_path / "packages" / "vllm-0.32.0+cpu.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+    monkeypatch.syspath_prepend(installed.parent)
+    monkeypatch.setattr(extras, "version_of", extras.version_of.__wrapped__)
     monkeypatch.chdir(tmp_path)
 
 
@@ -215,13 +223,16 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("config.json", "expected config.json, found model.safetensors, tokenizer.json"),
         ("model.safetensors", "expected weights (*.safetensors or *.bin), found config.json, tokenizer.json"),
-        ("tokenizer.json", "expected a tokenizer, such as tokenizer.json, found config.json, model.safetensors"),
+        (
+            "tokenizer.json",
+            "expected a tokenizer, such as tokenizer.json, found config.json, model.safetensors, tokenizer_config.json",
+        ),
     ],
     ids=COMPLETE,
 )
 def test_a_model_folder_without_a_part_is_refused(model: str, missing: str, expected: str) -> None:
     """transformers and vLLM load a folder without tokenizer with an empty one, and answer nonsense."""
-    found = [*COMPLETE, "tokenizer_config.json"] if missing == "config.json" else COMPLETE
+    found = COMPLETE if missing == "model.safetensors" else [*COMPLETE, "tokenizer_config.json"]
     (problem,) = folder_problems(model, [name for name in found if name != missing])
     assert problem.startswith(f"model {str(Path('weights').resolve())!r}: {expected}")
     assert len(problem) < 300 + len(str(Path("weights").resolve()))
@@ -248,7 +259,10 @@ def test_another_tokenizer_is_checked_instead() -> None:
         ("vllm", COMPLETE, {}),
         ("hf", ("config.json", "pytorch_model.bin", "vocab.txt"), {}),
         ("hf", ("config.json", "model-00001-of-00002.safetensors", "spiece.model"), {}),
-        ("hf", ("adapter_config.json", "adapter_model.safetensors"), {}),
+        ("hf", ("sub/config.json", "sub/model.safetensors", "sub/tokenizer.json"), {"subfolder": "sub"}),
+        ("hf", (*COMPLETE, "adapter_config.json"), {"peft": "weights"}),
+        ("hf", (*COMPLETE, "pytorch_model.bin.index.json"), {}),
+        ("vllm", ("params.json", "consolidated.safetensors", "tekken.json"), {}),
         ("hf", ("model.gguf",), {"gguf_file": "model.gguf"}),
         ("hf", ("config.json",), {"trust_remote_code": True}),
         ("vllm", ("config.json", "consolidated.safetensors", "tekken.json"), {}),
@@ -258,6 +272,62 @@ def test_another_tokenizer_is_checked_instead() -> None:
 )
 def test_a_model_folder_that_may_load_is_accepted(model: str, files: Sequence[str], arguments: dict[str, Any]) -> None:
     assert folder_problems(model, files, **arguments) == []
+
+
+@pytest.mark.usefixtures("_inside")
+@pytest.mark.parametrize(("model", "option"), [("hf", "peft"), ("vllm", "lora_local_path")])
+def test_an_adapter_is_no_model(model: str, option: str) -> None:
+    """lm_eval reads the configuration of the base model in the folder, and vLLM loads no adapter on its own."""
+    (problem,) = folder_problems(model, ("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"))
+    assert f"an adapter without its base model. Next step: --model_args pretrained=BASE,{option}=weights" in problem
+    Path("other").mkdir()
+    (problem,) = problems(request(model=model, model_args={"pretrained": "some/name", option: "other"}))
+    assert "expected adapter_config.json, found no file" in problem
+
+
+@pytest.mark.usefixtures("_inside")
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_pointers_of_git_lfs_are_no_files(name: str) -> None:
+    assert folder_problems("hf", COMPLETE) == []
+    (Path("weights") / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n")
+    (problem,) = problems(request(model="hf", model_args={"pretrained": "weights"}))
+    assert f"found pointers of Git LFS ({name}). Next step: `git lfs pull` in the folder" in problem
+    (Path("weights") / "pytorch_model.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    (Path("weights") / name).write_text("{}")
+    assert problems(request(model="hf", model_args={"pretrained": "weights"})) == [], "other weights are complete"
+
+
+@pytest.mark.usefixtures("_inside")
+def test_missing_shards_are_named() -> None:
+    shards = [f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)]
+    index = Path("weights/model.safetensors.index.json")
+    assert folder_problems("vllm", ("config.json", "tokenizer.json", *shards, index.name)) == []
+    index.write_text(json.dumps({"weight_map": dict(zip("abc", shards, strict=True))}), encoding="utf-8")
+    assert problems(request(model="hf", model_args={"pretrained": "weights"})) == []
+    (Path("weights") / shards[1]).unlink()
+    (problem,) = problems(request(model="hf", model_args={"pretrained": "weights"}))
+    assert f"expected {shards[1]}, found config.json" in problem
+    (Path("weights") / "model.safetensors").touch()
+    assert problems(request(model="hf", model_args={"pretrained": "weights"})) == [], "one file is preferred"
+
+
+@pytest.mark.usefixtures("_inside")
+def test_a_judge_in_this_process_is_checked_before_the_model_answers() -> None:
+    (problem,) = problems(
+        request(
+            model="ragtasks-oracle",
+            model_args={},
+            metadata={**LIGHT, "judges": [{"lm_eval": "hf", "model_args": {"pretrained": "./nothing"}}]},
+        )
+    )
+    assert problem.startswith("model ./nothing: no such file or folder")
+
+
+def test_a_folder_below_home_is_named_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    name = Path(weights(tmp_path / "w", {})).name
+    (problem,) = problems(request(model="hf", model_args={"pretrained": f"~/{name}"}))
+    assert problem.endswith(f"loaders do not expand `~`. Next step: write {tmp_path / 'w'}")
 
 
 @pytest.mark.usefixtures("_inside")
