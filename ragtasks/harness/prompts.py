@@ -26,7 +26,7 @@ YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
 _MAX_WORDS = 150  # limit of the MTRAG prompts
 _SYSTEM, _CLOSED_BOOK, _PLAIN = "generation/system", "generation/closed_book", "generation/plain"
 _ANSWER_LANGUAGE = "generation/answer_language"
-_AGENTIC_TASKS = "agentic tasks"
+_AGENTIC_TASKS, _REWRITING_TASKS = "agentic tasks", "rewriting tasks"
 
 
 class TaskPrompts:
@@ -42,8 +42,7 @@ class TaskPrompts:
         self._official: OfficialPrompt | None = None
         """The official prompt, if it is the last user message. Otherwise, it replaces the system message."""
         if evaluation.system_prompt == OFFICIAL_PROMPT:
-            subject = _AGENTIC_TASKS if options["setting"] == Setting.AGENTIC.value else options["benchmark"]
-            official = official_prompt(subject, root)
+            official = official_prompt(_prompted(options), root)
             self.system, self._official = official.template, official if official.has_question else None
         else:
             closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
@@ -103,6 +102,13 @@ class TaskPrompts:
     def provenance(self) -> dict[str, str]:
         """Return the template names and hashes for the results."""
         return {"system": _label(self.system), "plain": _label(self.plain)}
+
+
+def _prompted(options: Mapping[str, Any]) -> str:
+    """Return whose official prompt a task has: the benchmark's, unless the task does not request its answers."""
+    if "contract" in options:
+        return _REWRITING_TASKS
+    return _AGENTIC_TASKS if options["setting"] == Setting.AGENTIC.value else str(options["benchmark"])
 
 
 def _reject_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> None:

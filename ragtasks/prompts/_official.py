@@ -91,12 +91,13 @@ _WORDINGS: Mapping[str, _Wording] = {
         "trec_rag25", "ragnarok_v4", "e7dbe0aa4d83c8a7e0635fc0e408dfbac181217fb3a8e310ce1a16ccc1dba79d"
     ),
 }
-_MTRAG_PAPER = "only in the MTRAG paper (arXiv 2501.03468), appendix D.2"
+_MTRAG_PAPER = "only in the MTRAG paper (arXiv 2501.03468), appendix"
 _IKAT = "none: the baseline is a fine-tuned summarizer (irlabamsterdam/iKAT, 2023/scripts/baselines)"
 _DOC2DIAL = "none: the models are fine-tuned (IBM/multidoc2dial). The OR-CONVQA paper has one in appendix B.3"
 _ELSEWHERE: Mapping[str, str] = {
-    "mtrag": _MTRAG_PAPER,
-    "mtrag_s": _MTRAG_PAPER,
+    "mtrag": f"{_MTRAG_PAPER} D.2",
+    "mtrag_s": f"{_MTRAG_PAPER} D.2",
+    "rewriting tasks": f"{_MTRAG_PAPER} C.1",
     "inscit": "none: the models are fine-tuned (INSCIT paper, arXiv 2207.00746, section 5)",
     "inscit_dev": "none: the models are fine-tuned (INSCIT paper, arXiv 2207.00746, section 5)",
     "ikat23": _IKAT,
@@ -106,7 +107,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "multidoc2dial": _DOC2DIAL,
     "multidoc2dial_propositions": _DOC2DIAL,
 }
-"""Benchmark -> source of its official prompt, or of its models, outside the files of its data folder."""
+"""Benchmark or kind of tasks -> source of its official prompt, or of its models, outside its data folder."""
 
 
 def official_prompt(benchmark: str, root: Path) -> OfficialPrompt:
@@ -185,20 +186,36 @@ def constant_text(tree: ast.Module, name: str) -> str | None:
 
 def other_commit(root: Path, repository: str, commit: str) -> str:
     """Return the commit of a checkout of `repository` as the end of a message; "" if it is `commit` or unknown."""
-    git = root / ".git"
     try:
-        if repository not in (git / "config").read_text(encoding="utf-8"):
+        git = _git_folder(root)
+        shared = _linked(git / "commondir", "") if (git / "commondir").is_file() else git
+        if repository not in (shared / "config").read_text(encoding="utf-8"):
             return ""
         head = (git / "HEAD").read_text(encoding="utf-8").strip()
         if head.startswith("ref: "):
-            reference = head.removeprefix("ref: ")
-            packed = git / "packed-refs"
-            lines = [(git / reference).read_text(encoding="utf-8")] if (git / reference).is_file() else []
-            lines += [line for line in packed.read_text(encoding="utf-8").splitlines() if line.endswith(reference)]
-            head = lines[0].split()[0]
-    except (OSError, ValueError, IndexError):
+            head = _commit_of(shared, head.removeprefix("ref: "))
+    except (OSError, ValueError, StopIteration):
         return ""
     return "" if head.startswith(commit) else f"; the checkout is at commit {head[:7]}"
+
+
+def _git_folder(root: Path) -> Path:
+    """Return the folder of git's files. In a linked worktree, `.git` is a file with its path."""
+    git = root / ".git"
+    return _linked(git, "gitdir: ") if git.is_file() else git
+
+
+def _linked(file: Path, prefix: str) -> Path:
+    """Return the path in a file, which may be relative to the folder of the file."""
+    return file.parent / file.read_text(encoding="utf-8").strip().removeprefix(prefix)
+
+
+def _commit_of(git: Path, branch: str) -> str:
+    """Return the commit of a branch, such as `refs/heads/main`, from its own file or from `packed-refs`."""
+    if (git / branch).is_file():
+        return (git / branch).read_text(encoding="utf-8").strip()
+    lines = (git / "packed-refs").read_text(encoding="utf-8").splitlines()
+    return next(line.split()[0] for line in lines if line.endswith(f" {branch}"))
 
 
 def _text_in(path: Path, name: str | tuple[str, str]) -> str:

@@ -181,17 +181,24 @@ def test_a_changed_file_is_refused(checkout: Callable[[str], Path], name: str, c
 HASH = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.mark.parametrize("form", ["detached", "branch", "packed"])
+@pytest.mark.parametrize("form", ["detached", "branch", "packed", "worktree"])
 def test_an_error_names_the_commit_of_another_checkout(checkout: Callable[[str], Path], form: str) -> None:
     root = checkout("multihop_rag")
     (root / "qa_llama.py").write_text("prefix = 'Another wording'", encoding="utf-8")
-    git = root / ".git"
-    (git / "refs" / "heads").mkdir(parents=True)
+    git = shared = root / ".git"
+    if form == "worktree":  # its own `HEAD`, and the branches of the repository
+        shared = root.parent / "repository"
+        git = shared / "worktrees" / "mine"
+        git.mkdir(parents=True)
+        (git / "commondir").write_text("../..\n", encoding="utf-8")
+        (root / ".git").write_text(f"gitdir: {git}\n", encoding="utf-8")
+    (shared / "refs" / "heads").mkdir(parents=True)
     (git / "HEAD").write_text(HASH if form == "detached" else "ref: refs/heads/main\n", encoding="utf-8")
-    if form == "branch":
-        (git / "refs" / "heads" / "main").write_text(f"{HASH}\n", encoding="utf-8")
-    (git / "config").write_text("[remote]\n\turl = https://github.com/yixuantt/MultiHop-RAG.git\n", encoding="utf-8")
-    (git / "packed-refs").write_text(f"# pack-refs\n{HASH} refs/heads/main\n", encoding="utf-8")
+    if form in {"branch", "worktree"}:
+        (shared / "refs" / "heads" / "main").write_text(f"{HASH}\n", encoding="utf-8")
+    if form == "packed":
+        (shared / "packed-refs").write_text(f"# pack-refs\n{HASH} refs/heads/main\n", encoding="utf-8")
+    (shared / "config").write_text("[remote]\n\turl = https://github.com/yixuantt/MultiHop-RAG.git\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="another text; the checkout is at commit 0123456") as caught:
         official_prompt("multihop_rag", root)
     assert "at commit 3dd4d4e" in str(caught.value)
@@ -199,12 +206,14 @@ def test_an_error_names_the_commit_of_another_checkout(checkout: Callable[[str],
     with pytest.raises(ConfigurationError, match="another text\n"):
         official_prompt("multihop_rag", root)
     (git / "HEAD").write_text(HASH, encoding="utf-8")
-    (git / "config").write_text("[remote]\n\turl = https://github.com/mine/results.git\n", encoding="utf-8")
+    (shared / "config").write_text("[remote]\n\turl = https://github.com/mine/results.git\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="another text\n"):
         official_prompt("multihop_rag", root)
 
 
-@pytest.mark.parametrize("name", ["mtrag", "inscit", "ikat23", "multidoc2dial", "custom", "agentic tasks"])
+@pytest.mark.parametrize(
+    "name", ["mtrag", "inscit", "ikat23", "multidoc2dial", "custom", "agentic tasks", "rewriting tasks"]
+)
 def test_a_benchmark_without_an_official_prompt_is_an_error(name: str, tmp_path: Path) -> None:
     with raises(ConfigurationError):
         official_prompt(name, tmp_path)
@@ -214,6 +223,11 @@ def test_a_searching_model_has_no_official_prompt(checkout: Callable[[str], Path
     root = checkout("mtrag_un")
     with pytest.raises(ConfigurationError, match="official prompt of agentic tasks"):
         load("mtrag_un_agentic_govt", data=str(root), system_prompt="official")
+
+
+def test_a_rewriting_model_has_no_official_prompt_of_answers() -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)official prompt of rewriting tasks.*appendix C\.1"):
+        load("mtrag_rewrite_govt", data="sample", system_prompt="official")
 
 
 @pytest.mark.parametrize("options", [{"max_words": 50}, {"run": "closed_book"}])
