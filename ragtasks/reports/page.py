@@ -21,7 +21,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, LOSS_TITLE, NO_LOSS, is_baseline
-from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
+from ragtasks.results import Evaluation, files_of, model_names, request_fields, shortened_prompts
 from ragtasks.tables import Section, Table, Value, coded, fixed
 
 # A page consists of our HTML, style and script, the tables, the plots, and the packed texts and scores. A content
@@ -35,7 +35,10 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 _ROW_KEYS = (("setting", "model"), ("dimension", "value"))  # the two columns that identify a row
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "IDK detector", "judges")
-_MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
+_MORE_COLUMNS = (
+    *("system prompt", "prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made"),
+    "file",
+)
 
 
 def write_page(
@@ -196,6 +199,7 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
             evaluation.kind[1],
             _provenance_text(evaluation, "scoring", "idk_detector"),
             _provenance_text(evaluation, "scoring", "judges"),
+            request_fields(evaluation)["system prompt"],
             shortened_prompts(evaluation.provenance.values()) or _UNKNOWN,
             _provenance_text(evaluation, "scoring", "judge_prompts"),
             _provenance_text(evaluation, "scoring", "profiles"),

@@ -176,7 +176,9 @@ def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _file_name(prompt: str) -> str:
-    return " + ".join(part.rpartition("/")[2] for part in prompt.split(" + "))
+    """Return the names of the templates without their folders, except for official prompts (`official/NAME`)."""
+    parts = prompt.split(" + ")
+    return " + ".join(part if part.startswith("official/") else part.rpartition("/")[2] for part in parts)
 
 
 def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:

@@ -238,6 +238,7 @@ def test_shared_facts_are_a_list_and_not_a_table(results: Path, tmp_path: Path) 
         card = text.partition("<h2>Basis of the scores</h2>")[2].partition("</article>")[0]
         assert '<dl class="provenance">' in card
         assert ("<table" in card) == has_table
+        assert "system prompt" in card
 
 
 def test_the_page_names_the_file_of_a_numbered_name(results: Path, tmp_path: Path) -> None:

@@ -176,6 +176,10 @@ def test_scores_with_different_scoring_are_not_comparable(
             {"system prompt": "system (aa) for A, but mine.jinja (cc) for B"},
         ),
         (
+            facts(prompts={"system": "official/system (aa)", "plain": "generation/plain (bb)"}),
+            {"system prompt": "system (aa) for A, but official/system (aa) for B"},
+        ),
+        (
             facts(prompts={"system": "generation/clarification + /home/someone/mine.jinja (cc)", "plain": "p (bb)"}),
             {
                 "system prompt": "system (aa) for A, but clarification + mine.jinja (cc) for B",
