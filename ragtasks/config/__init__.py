@@ -31,6 +31,7 @@ from ragtasks.config._options import (
     foreign_keys,
     json_or_text,
     parsed_metadata,
+    select_prompts,
     validated,
 )
 
@@ -62,6 +63,7 @@ __all__ = [
     "named_system",
     "parsed_metadata",
     "read_evaluation_file",
+    "select_prompts",
     "slug",
     "validated",
 ]

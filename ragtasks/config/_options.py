@@ -121,12 +121,21 @@ _PROMPTS = re.compile(r",\s*prompts=(\w+)")
 
 
 def _without_prompts(named: Any) -> tuple[Any, Any]:
-    """Return a judge without its `prompts`, and the value of `prompts`: by default official for a preset, or None."""
+    """Return a judge without its `prompts`, and the value of `prompts` or None."""
     if isinstance(named, str) and (match := _PROMPTS.search(named)):
         return named.replace(match[0], ""), match[1]
     if isinstance(named, Mapping) and "prompts" in named:
         return {key: value for key, value in named.items() if key != "prompts"}, named["prompts"]
-    return named, "official" if is_preset(named) else None
+    return named, None
+
+
+def _listed(judges: Any) -> Sequence[Any]:
+    return judges if isinstance(judges, (list, tuple)) else [judges]
+
+
+def select_prompts(judges: Any) -> bool:
+    """Return whether one of the judges of an evaluation selects their prompts, by `prompts` or as a preset."""
+    return any(is_preset(judge) or _without_prompts(judge)[1] is not None for judge in _listed(judges))
 
 
 def reject_duplicates(names: Sequence[str]) -> None:
@@ -303,15 +312,16 @@ class EvaluationConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _move_judge_prompts(cls, values: Any) -> Any:
-        """Move `prompts` of judges (`openai/NAME,prompts=official`) to the evaluation: all judges share them."""
-        judges = values.get("judges") if isinstance(values, Mapping) else None
-        judges_and_prompts = [
-            _without_prompts(judge) for judge in (judges if isinstance(judges, (list, tuple)) else [judges])
-        ]
-        named = {str(prompts) for _, prompts in judges_and_prompts if prompts is not None}
-        if not named:
+        """Move `prompts` of judges (`openai/NAME,prompts=official`) to the evaluation: all judges share them.
+
+        A preset has the official prompts, unless the evaluation or a judge names others.
+        """
+        if not isinstance(values, Mapping) or not select_prompts(values.get("judges")):
             return values
+        judges_and_prompts = [_without_prompts(judge) for judge in _listed(values["judges"])]
+        named = {str(prompts) for _, prompts in judges_and_prompts if prompts is not None}
         named |= {str(values["prompts"])} if "prompts" in values else set()
+        named = named or {"official"}
         if len(named) > 1:
             raise ValueError(f"prompts: expected the same for all judges, found {' and '.join(sorted(named))}")
         return {**values, "judges": [judge for judge, _ in judges_and_prompts], "prompts": named.pop()}

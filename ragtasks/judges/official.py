@@ -264,7 +264,7 @@ def _refused(name: str, path: Path, found: str) -> ConfigurationError:
         expected=f"the file of IBM/mt-rag-benchmark at commit {_COMMIT}",
         found=found + other_commit(path.parents[2], "IBM/mt-rag-benchmark", _COMMIT),
         next_step="run `ragtasks data fetch mtrag --group judge_prompts` or check that commit out into the data "
-        "folder, or leave prompts=official out to use the shipped prompts",
+        "folder, or select the shipped prompts: prompts=ours",
     )
 
 

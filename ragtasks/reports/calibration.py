@@ -15,7 +15,7 @@ from ragtasks.benchmarks.mtrag import (
     load_human_evaluation,
 )
 from ragtasks.benchmarks.ragchecker import load_labelled_pairs
-from ragtasks.clients import Secrets, endpoint_of
+from ragtasks.clients import Secrets, endpoint_of, is_preset
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import (
     PAIRWISE,
@@ -91,6 +91,11 @@ def calibrate_judges(
     """
     if (pairs or ragchecker is not None) and not judges:
         raise ConfigurationError("--pairs, --ragchecker: no judge is named. Next step: name one with --judge")
+    if any(map(is_preset, judges)):
+        raise ConfigurationError(
+            "calibrate: a preset has the official prompts, and calibrate sends the shipped ones. Next step: name its "
+            "model instead, such as --judge openai/gpt-oss-120b,base_url=http://localhost:8001/v1,temperature=server"
+        )
     rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
     if unknown := [metric for metric in metrics if metric not in {rubric.name for rubric in rubrics}]:
         raise ConfigurationError(f"calibrate: {unknown[0]!r} is not a judged metric. Next step: use rl_mtb or rl_r")

@@ -22,6 +22,7 @@ from ragtasks.config import (
     SAMPLE_ENCODER,
     EvaluationConfig,
     config_from_options,
+    select_prompts,
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path_error
 from ragtasks.files import Problems, json_lines, parse_json
@@ -133,7 +134,10 @@ def _merged_config(file: Path, saved: Mapping[str, Any], user_settings: Mapping[
             f"{file}: answers were generated with other values of {', '.join(differing)} than those in the metadata; "
             "leave these keys out, or run the evaluation again"
         )
-    return config_from_options({**harmless(saved), **user_settings})
+    kept = dict(harmless(saved))
+    if select_prompts(user_settings.get("judges")):
+        kept.pop("prompts", None)
+    return config_from_options({**kept, **user_settings})
 
 
 def _read_task(

@@ -209,12 +209,12 @@ def test_a_preset_of_a_judge_selects_the_official_prompts() -> None:
     preset = "mtrag-un-official,base_url=http://x/v1"
     assert config_from_options({"judges": preset}).prompts == "official"
     assert config_from_options({"judges": f"{preset},prompts=ours"}).prompts == "ours"
+    assert config_from_options({"judges": preset, "prompts": "ours"}).prompts == "ours"
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"judges": "mtrag-un-official,base_url=http://x/v1", "prompts": "ours"},
         {"judges": ["openai/a,prompts=official", "openai/b,prompts=ours"]},
         {"judges": "openai/a,prompts=official", "prompts": "ours"},
     ],

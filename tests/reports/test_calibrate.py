@@ -111,6 +111,8 @@ def test_impossible_options_are_refused_before_a_judge_request(mtrag_root: Path,
         ask([judge], ragchecker=broken)
     with pytest.raises(ConfigurationError, match="no judge is named"):
         ask([], pairs=True)
+    with pytest.raises(ConfigurationError, match="a preset has the official prompts"):
+        ask(["mtrag-un-official,base_url=http://127.0.0.1:9/v1"])
 
 
 def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:

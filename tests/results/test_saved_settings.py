@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragtasks.config import KEYS, config_from_options
 from ragtasks.results import unused_note
-from ragtasks.results._saved import HARMLESS, RECORDED, harmless, recorded, unused
+from ragtasks.results._saved import HARMLESS, RECORDED, _merged_config, harmless, recorded, unused
 
 NEVER = {"judges", "encoder_device", "retriever", "min_judge_coverage", "max_implausible"} | {
     "repeats",
@@ -75,3 +76,17 @@ def test_any_file_gives_a_valid_configuration_and_one_printable_line(saved: dict
 def test_recorded_settings_of_the_generation_are_kept() -> None:
     saved = {"run": "../../x", "max_words": "many", "judges": ["openai/x"], "other": 1}
     assert recorded(saved) == {"run": "../../x", "max_words": "many"}
+
+
+@pytest.mark.parametrize(
+    ("judge", "saved", "used"),
+    [
+        ("mtrag-un-official,base_url=http://h/v1", "ours", "official"),
+        ("openai/any,prompts=official", "ours", "official"),
+        ("openai/any,prompts=ours", "official", "ours"),
+        ("openai/any", "official", "official"),
+    ],
+)
+def test_prompts_that_come_with_the_users_judges_replace_those_of_the_file(judge: str, saved: str, used: str) -> None:
+    config = _merged_config(Path("results.json"), {"prompts": saved}, {"judges": [judge]})
+    assert config.prompts == used
