@@ -12,6 +12,7 @@ from dataclasses import replace
 from ragtasks.metrics import Metric
 from ragtasks.published import PublishedTable, published_subsets, published_table
 from ragtasks.records import Answerability, Setting
+from ragtasks.reports.tables._published import official_judge, with_passages_of_setting
 from ragtasks.reports.tables._scores import by_setting, metric_columns, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer, value_at
 from ragtasks.statistics import estimate_mean
@@ -72,14 +73,15 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
 
 def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield the paper's results for the evaluated settings. Yields nothing for other benchmarks."""
-    if evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
+    evaluations = with_passages_of_setting(evaluations)
+    if not evaluations or evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
         return
     paper = published_table("MTRAG paper, Table 5")
     names = [name for name in _comparable(evaluations, paper) if name in present]
     answers = tuple(_answer_rows(evaluations, metric_columns(names, present), paper))
     if answers and names:
         _, encoder, detector = evaluations[0].kind
-        judges = ", ".join(sorted({str(judges or "none") for judges, _ in _judging(evaluations)})) or "none"
+        judges = ", ".join(sorted(_judges(evaluations))) or "none"
         note = _ANSWERS_NOTE.format(encoder=encoder, judges=judges, detector=detector)
         yield Table("Compared with the paper: Table 5", ("setting", "model", "by", "n", *names), answers, note)
     # Models with up to five retrieved passages in the prompt.
@@ -102,17 +104,15 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
 
 def _comparable(evaluations: Sequence[Evaluation], paper: PublishedTable) -> list[str]:
     """Return the metrics of a table whose encoder and judge are the paper's."""
-    judging = _judging(evaluations)
-    has_judge = bool(judging) and all(prompts == "official" and _JUDGE in str(judges) for judges, prompts in judging)
+    has_judge = official_judge(evaluations).startswith(_JUDGE)
     has_encoder = evaluations[0].kind[1] == paper.encoder
     fulfilled = {"rb_alg": has_encoder, "rl_f": has_judge, "rb_llm": has_judge}
     return [name for name in paper.metrics if fulfilled.get(name.removesuffix("_raw"), True)]
 
 
-def _judging(evaluations: Sequence[Evaluation]) -> set[tuple[str | None, str | None]]:
-    """Return the judges and their prompts, of all harness tasks."""
+def _judges(evaluations: Sequence[Evaluation]) -> set[str]:
     return {
-        (value_at(provenance, "scoring", "judges"), value_at(provenance, "scoring", "judge_prompts"))
+        str(value_at(provenance, "scoring", "judges") or "none")
         for evaluation in evaluations
         for provenance in evaluation.provenance.values()
     }

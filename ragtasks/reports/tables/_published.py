@@ -1,4 +1,4 @@
-"""Published scores next to ours: shown if benchmark, setting, tasks, judge, prompts and encoder are equal.
+"""Published scores next to ours: shown if benchmark, setting, tasks, judge, its prompts and encoder are equal.
 
 A metric with another judge or encoder has no column, and a setting without all public tasks has no rows.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ragtasks.files import CLOSED_BOOK
 from ragtasks.metrics import Metric
 from ragtasks.published import PublishedTable, published_tables
 from ragtasks.reports.tables._scores import by_setting, metric_columns
@@ -51,25 +52,44 @@ def _matching(
 ) -> Iterator[tuple[PublishedTable, list[str], dict[str, list[_Scored]]]]:
     """Yield each table with equal conditions, its comparable metrics, and our rows by setting."""
     benchmark, encoder, _ = evaluations[0].kind
-    judge = _official_judge(evaluations)
-    for published in published_tables(benchmark) if judge else ():
+    judge, detectors = official_judge(evaluations), _scoring(evaluations, "idk_detector")
+    is_comparable = judge and all(str(detector).startswith("judge ") for (detector,) in detectors)
+    for published in published_tables(benchmark) if is_comparable else ():
         names = [name for name in published.metrics if name in present]
         names = [name for name in names if name not in _ENCODED or encoder == published.encoder]
         settings: dict[str, list[_Scored]] = {}
-        for (setting, model), rows in by_setting(evaluations):
+        for (setting, model), rows in by_setting(with_passages_of_setting(evaluations)):
             if published.is_covered_by(len(rows)) and any(published.of(setting)):
                 settings.setdefault(setting, []).append((model, rows))
         if names and settings and published.judge == judge:
             yield published, names, settings
 
 
-def _official_judge(evaluations: Sequence[Evaluation]) -> str:
-    """Return the only judge of all scores and refusals, without its provider; empty without official prompts."""
-    scoring = {
-        tuple(value_at(provenance, "scoring", key) for key in ("judges", "judge_prompts", "idk_detector"))
+def official_judge(evaluations: Sequence[Evaluation]) -> str:
+    """Return the only judge of all scores, without its provider; empty with several or without the official prompts."""
+    scoring = _scoring(evaluations, "judges", "judge_prompts")
+    judges, prompts = scoring.pop() if len(scoring) == 1 else ("", "")
+    is_only = prompts == "official" and ", " not in str(judges)
+    return str(judges).rpartition("/")[2] if is_only else ""
+
+
+def with_passages_of_setting(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations whose prompts had the passages of their setting: all, and no injected ones."""
+    return [
+        evaluation
+        for evaluation in evaluations
+        if not any(
+            value_at(provenance, "configuration", "run") == CLOSED_BOOK
+            or value_at(provenance, "configuration", "injected")
+            for provenance in evaluation.provenance.values()
+        )
+    ]
+
+
+def _scoring(evaluations: Sequence[Evaluation], *keys: str) -> set[tuple[object, ...]]:
+    """Return the values of keys under `scoring`, of all harness tasks, each combination once."""
+    return {
+        tuple(value_at(provenance, "scoring", key) for key in keys)
         for evaluation in evaluations
         for provenance in evaluation.provenance.values()
     }
-    judges, prompts, detector = scoring.pop() if len(scoring) == 1 else ("", "", "")
-    is_official = prompts == "official" and detector == f"judge {judges}" and ", " not in str(judges)
-    return str(judges).rpartition("/")[2] if is_official else ""

@@ -46,6 +46,7 @@ def test_scores_cover_the_tasks_of_table_5() -> None:
         ("minilm", PAPER_JUDGES, ("ans_acc", "rl_f", "rb_llm")),
         (OFFICIAL_KIND[1], PAPER_JUDGES | {"judge_prompts": "ours"}, ("ans_acc", "rb_alg")),
         (OFFICIAL_KIND[1], PAPER_JUDGES | {"judges": "openai/gpt-5"}, ("ans_acc", "rb_alg")),
+        (OFFICIAL_KIND[1], PAPER_JUDGES | {"judges": "openai/gpt-4o-mini, openai/gpt-5"}, ("ans_acc", "rb_alg")),
     ],
 )
 def test_metrics_of_another_encoder_or_judge_have_no_column(

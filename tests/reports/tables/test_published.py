@@ -25,12 +25,14 @@ def judged(
     encoder: str = ENCODER,
     benchmark: str = "mtrag_un",
     setting: str = "reference",
+    **configuration: object,
 ) -> Evaluation:
     values = {"rl_f": 0.25, "rb_llm": 0.5, "rb_alg": 0.75}
     rows = [row(number, 0.0, values=values, setting=setting) for number in range(n)]
     scoring = {"judges": judge, "judge_prompts": prompts, "idk_detector": detector}
-    result = evaluation(rows, "mine", (benchmark, encoder, detector))
-    return replace(result, provenance={"mtrag_un_reference": {"scoring": scoring}})
+    detected = f"{detector}; judges: {judge} (prompts: {prompts})"
+    result = evaluation(rows, "mine", (benchmark, encoder, detected))
+    return replace(result, provenance={"mtrag_un_reference": {"scoring": scoring, "configuration": configuration}})
 
 
 def section(*evaluations: Evaluation) -> Section:
@@ -59,6 +61,17 @@ def test_the_conclusion_has_the_range_of_the_published_models() -> None:
     )
 
 
+def test_a_model_without_the_passages_of_the_setting_has_no_row() -> None:
+    others = [replace(judged(run="closed_book"), model="mine (run closed_book)"), judged(run="official")]
+    (table,) = (table for table in section(*others).tables if table.title == TITLE)
+    assert [row[1] for row in table.rows if row[2] == "ours"] == ["mine"]
+
+
+def test_a_judge_without_a_provider_is_the_same_judge() -> None:
+    shown = section(judged(judge="gpt-oss-120b", detector="judge gpt-oss-120b"))
+    assert TITLE in [table.title for table in shown.tables]
+
+
 def test_another_encoder_leaves_out_the_metric_that_depends_on_it() -> None:
     (table,) = (table for table in section(judged(encoder="minilm")).tables if table.title == TITLE)
     assert table.columns[4:] == ("rl_f", "rb_llm")
@@ -76,6 +89,8 @@ def test_another_encoder_leaves_out_the_metric_that_depends_on_it() -> None:
         {"prompts": "ours"},
         {"detector": "ngrams-1"},
         {"setting": "reference_rag"},
+        {"run": "closed_book"},
+        {"injected": 0.3},
     ],
     ids=str,
 )
