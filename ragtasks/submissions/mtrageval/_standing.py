@@ -24,10 +24,15 @@ def standing(task: SubmissionTask, benchmark: str, n_tasks: int, score: float | 
         return
     marks = []
     for row in reversed(table.rows):
-        relation = "above" if score >= float(row.scores[0]) else "below"
         rank = f"rank {row.rank} of {table.n_teams} teams, " if row.rank else ""
-        marks.append(f"{relation} {row.scores[0]} ({rank}{row.name})")
+        marks.append(f"{_relation(score, row.scores[0])} {row.scores[0]} ({rank}{row.name})")
     yield f"{table.title}: {score:.4f} is {', '.join(marks)}; {table.source} ({table.date}){basis}"
+
+
+def _relation(score: float, published: str) -> str:
+    """Return how a score compares with a published one, at the digits of the source."""
+    rounded, other = round(score, len(published.partition(".")[2])), float(published)
+    return "equal to" if rounded == other else "above" if rounded > other else "below"
 
 
 def standing_of_answers(

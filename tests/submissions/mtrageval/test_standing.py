@@ -23,6 +23,8 @@ ENCODER = "microsoft/deberta-xlarge-mnli"
     [
         (0.40, "0.4000 is below 0.4795 (baseline), below 0.5776 (rank 1 of 38 teams, AILS-NTUA)"),
         (0.55, "0.5500 is above 0.4795 (baseline), below 0.5776 (rank 1 of 38 teams, AILS-NTUA)"),
+        (0.47954, "0.4795 is equal to 0.4795 (baseline), below 0.5776 (rank 1 of 38 teams, AILS-NTUA)"),
+        (0.47946, "0.4795 is equal to 0.4795 (baseline), below 0.5776 (rank 1 of 38 teams, AILS-NTUA)"),
         (0.60, "0.6000 is above 0.4795 (baseline), above 0.5776 (rank 1 of 38 teams, AILS-NTUA)"),
     ],
 )
