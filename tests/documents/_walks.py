@@ -175,7 +175,6 @@ WALKS: dict[str, Walk] = {
             "score spans.jsonl": "needs the spans of a system; tests/cli has the SDK write some",
         },
     ),
-    "docs/background/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),
     "docs/statistics.md": Walk(
         before=(EVALUATED,),
         changes={"results/ragtasks-oracle": "results/oracle", "results/ragtasks-extractive": "results/refuse"},
