@@ -6,6 +6,7 @@ requirement in one error. `ragtasks doctor` and `--dry-run` print the same recor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -119,3 +120,15 @@ def require(requirements: Iterable[Requirement], *, with_requests: bool = True) 
         rows = "".join(f"\n- {problem}" for problem in problems)
         raise ConfigurationError(f"{head} before the first request; nothing was evaluated:{rows}")
     return results
+
+
+@contextmanager
+def silenced(logger: str) -> Iterator[None]:
+    """Silence a library's messages about broken files, also those of its modules; ours state the reason."""
+    named = logging.getLogger(logger)
+    before = named.level
+    named.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        named.setLevel(before)

@@ -31,6 +31,7 @@ from ragtasks.files._json_lines import (
     usage_in_record,
     written_lines,
 )
+from ragtasks.files._pdf import UnreadablePdfError, pdf_text
 from ragtasks.files._requirements import disk_space, weights_of, writable_file, writable_folder
 from ragtasks.files._runs import (
     CLOSED_BOOK,
@@ -97,6 +98,7 @@ __all__ = [
     "Ranked",
     "Run",
     "RunLine",
+    "UnreadablePdfError",
     "atomic_file",
     "bounded_lines",
     "broken_statistics",
@@ -124,6 +126,7 @@ __all__ = [
     "parquet_rows",
     "parse_json",
     "passage_of",
+    "pdf_text",
     "publish",
     "qrel_lines",
     "queries_in",

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import read_yaml
+from ragtasks.files import UnreadablePdfError, pdf_text, read_yaml
 from ragtasks.prompts._templates import PromptTemplate, shipped_template
-from ragtasks.requirements import importing
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +240,12 @@ def _text_of_key(path: Path, key: str) -> str:
 
 def _text_between(path: Path, before: str, after: str) -> str:
     """Return the text of a PDF between two texts, with single spaces."""
-    with importing("pypdf", "pdf", "the official prompt in a PDF"):
-        import pypdf
     try:
-        pages = [page.extract_text() for page in pypdf.PdfReader(path).pages]
+        pages, _ = pdf_text(path.read_bytes(), "pdf", "the official prompt in a PDF")
     except OSError as error:
         raise UnreadableWordingError(f"{type(error).__name__}: {error.strerror}") from error
-    except Exception as error:
-        raise UnreadableWordingError(f"a broken PDF: {type(error).__name__}") from error
+    except UnreadablePdfError as error:
+        raise UnreadableWordingError(str(error)) from error
     text = " ".join(" ".join(pages).split())
     _, found, remainder = text.partition(before)
     prompt, end, _ = remainder.partition(after)

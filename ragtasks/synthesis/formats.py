@@ -5,18 +5,15 @@ An unreadable file raises `UnreadableFileError` with the reason; the caller cont
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import MissingExtraError, RagtasksError
-from ragtasks.files import BoundedProcess, OutOfBoundsError
-from ragtasks.requirements import importing
+from ragtasks.files import BoundedProcess, OutOfBoundsError, UnreadablePdfError, pdf_text
+from ragtasks.requirements import importing, silenced
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.{0,500})", re.MULTILINE)
@@ -116,7 +113,7 @@ def _html(content: bytes) -> Extracted:
     with importing("trafilatura", "synthesis", _PURPOSE):
         import trafilatura
     source, encoding = _decoded(content)
-    with _quiet("trafilatura"):
+    with silenced("trafilatura"):
         try:
             text = trafilatura.extract(source, include_comments=False, favor_recall=True) or trafilatura.html2txt(
                 source
@@ -128,17 +125,10 @@ def _html(content: bytes) -> Extracted:
 
 
 def _pdf(content: bytes) -> Extracted:
-    with importing("pypdf", "synthesis", _PURPOSE):
-        import pypdf
-    with _quiet("pypdf"):
-        try:
-            reader = pypdf.PdfReader(BytesIO(content))
-            pages = [page.extract_text() for page in reader.pages]
-            title = (reader.metadata.title if reader.metadata else None) or ""
-        except pypdf.errors.FileNotDecryptedError:
-            raise UnreadableFileError("an encrypted PDF: remove its password first") from None
-        except Exception as error:
-            raise UnreadableFileError(f"broken PDF: {type(error).__name__}") from error
+    try:
+        pages, title = pdf_text(content, "synthesis", _PURPOSE)
+    except UnreadablePdfError as error:
+        raise UnreadableFileError(str(error)) from error
     return Extracted("\n\n".join(pages), title)
 
 
@@ -174,14 +164,3 @@ def _guessed(content: bytes) -> tuple[str, str]:
     if best is None:
         raise UnreadableFileError("no single encoding fits its bytes: save it as UTF-8")
     return str(best), best.encoding
-
-
-@contextmanager
-def _quiet(logger: str) -> Iterator[None]:
-    """Silence a library's messages about broken files; we report the reason of an unreadable file."""
-    named = logging.getLogger(logger)
-    before, named.disabled = named.disabled, True
-    try:
-        yield
-    finally:
-        named.disabled = before

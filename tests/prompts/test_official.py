@@ -170,12 +170,15 @@ def test_the_hash_in_results_covers_the_wording(
         "no paper",
     ],
 )
-def test_a_changed_file_is_refused(checkout: Callable[[str], Path], name: str, content: bytes | None) -> None:
+def test_a_changed_file_is_refused_without_messages_of_a_library(
+    checkout: Callable[[str], Path], name: str, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
     root = checkout(name)
     path = root / _official._WORDINGS[name].file
     path.unlink() if content is None else path.write_bytes(content)
     with raises(ConfigurationError):
         official_prompt(name, root)
+    assert not caplog.records
 
 
 HASH = "0123456789abcdef0123456789abcdef01234567"
