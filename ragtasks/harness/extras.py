@@ -127,8 +127,8 @@ def vllm_requirement(build: str | None = None, cpuinfo: str | None = None) -> Re
         if version is None:
             raise ConfigurationError(
                 "vLLM is not installed, and its usual build requires a GPU, which was not detected. Next step: use "
-                "--model hf (`kind: hf`), vLLM behind a server (docs/endpoints.md), or its build for CPUs (`make "
-                "vllm-test` in a checkout installs it in .venv-vllm)"
+                "--model hf (`kind: hf`), vLLM behind a server (docs/endpoints.md), or its build for CPUs (in a "
+                "checkout: make .venv-vllm/.installed)"
             )
         if build is None and version_of("vllm") is None:
             raise ConfigurationError(
