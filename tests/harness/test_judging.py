@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients import Decoding, no_secrets
+from ragtasks.clients import Decoding, Outcome, Prompt, no_secrets
 from ragtasks.config import HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness.judge_model import JudgeModel
@@ -218,6 +218,16 @@ def test_a_missing_local_judge_keeps_the_other_judges(judging: Judging, tmp_path
     assert done.status == 1
     assert "hf/no-such/judge, rb_llm: 0 of 2" in done.err
     assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+
+
+def test_a_judge_without_a_device_runs_on_the_cpu_if_there_is_no_gpu(
+    tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    arguments = {"pretrained": str(tiny_model(CHATML))}
+    judge = JudgeModel(HarnessModel.model_validate({"lm_eval": "hf", "model_args": arguments}), Decoding(max_tokens=1))
+    (reply,) = judge.answer([Prompt.of("Is it?")])
+    assert reply.outcome is not Outcome.FAILED, reply.reason
 
 
 def test_an_assertion_while_loading_keeps_the_other_judges(
