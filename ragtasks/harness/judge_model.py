@@ -19,7 +19,8 @@ from ragtasks.clients import CallUsage, Decoding, Journal, Outcome, Prompt, Repl
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
-from ragtasks.harness.extras import check_model_folder, extra_of, vllm_requirement
+from ragtasks.harness.extras import extra_of, vllm_requirement
+from ragtasks.harness.model_folder import check_model_folder
 from ragtasks.progress import Progress, no_progress
 
 # Models share one machine, and their libraries do not support several models at once.

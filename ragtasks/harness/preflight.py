@@ -28,7 +28,8 @@ from ragtasks.config import KEYS, HarnessModel, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, missing_path, one_line
 from ragtasks.files import is_cached, is_model_folder
-from ragtasks.harness.extras import check_model_folder, extra_of, vllm_requirement
+from ragtasks.harness.extras import extra_of, vllm_requirement
+from ragtasks.harness.model_folder import check_model_folder
 from ragtasks.progress import progress_bars
 from ragtasks.requirements import Phase, Requirement
 from ragtasks.scoring import Folders, estimated_tokens, evaluation_requirements, token_counter

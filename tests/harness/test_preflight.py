@@ -14,7 +14,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness import extras
-from ragtasks.harness.extras import check_model_folder
+from ragtasks.harness.model_folder import check_model_folder
 from ragtasks.harness.preflight import run_requirements, server_of
 from ragtasks.harness.run import Request
 from ragtasks.requirements import checked
