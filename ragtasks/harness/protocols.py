@@ -292,10 +292,13 @@ class ToolCallProtocol(SearchProtocol):
         return turns
 
     def options(self, request_options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with the tools, without the stop strings of plain-text tags. The user's options win."""
+        """Return the options with the tools, without the stop strings of plain-text tags.
+
+        Options of the user, such as `tool_choice`, take precedence.
+        """
         stops = [stop for stop in stop_strings(request_options) if stop not in _STOPS]
-        other_options = {name: value for name, value in request_options.items() if name != "until"}
-        return {**self._options, **other_options, **({"until": stops} if stops else {}), "tools": self._tools}
+        other_options = {name: value for name, value in request_options.items() if name not in {"until", "tools"}}
+        return {**self._options, **other_options, **({"until": stops} if stops else {})}
 
     def counted(self, prompt: Any) -> Any:
         """Return the messages and the tools, which are part of the model's prompt."""

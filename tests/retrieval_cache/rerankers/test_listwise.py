@@ -125,8 +125,7 @@ def test_windows_without_a_reply_keep_their_order_and_are_counted() -> None:
     facts = model.statistics()
     assert (facts["windows"], facts["unanswered"], facts["ok"]) == (2, 1, 1)
     ((reason, count),) = facts["reasons"].items()
-    assert reason.startswith("failed: HTTP 400")
-    assert reason.endswith("the prompt is too long")
+    assert reason == "failed: the server's context is too short (HTTP 400: the prompt is too long)"
     assert count == 1
 
 
