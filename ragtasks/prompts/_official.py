@@ -32,7 +32,7 @@ class OfficialPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wording:
+class _PromptSource:
     """Source location and hash of the texts of a prompt."""
 
     repository: str
@@ -52,9 +52,9 @@ class _Wording:
     has_question: bool = True
 
 
-def _ragnarok(benchmark: str, prompt_mode: str, sha256: str) -> _Wording:
+def _ragnarok(benchmark: str, prompt_mode: str, sha256: str) -> _PromptSource:
     """Return the prompt of the organizers' baseline for a TREC RAG track."""
-    return _Wording(
+    return _PromptSource(
         "castorini/ragnarok",
         "7233fa7",
         f"src/ragnarok/prompts/prompt_templates/{prompt_mode}.yaml",
@@ -65,8 +65,8 @@ def _ragnarok(benchmark: str, prompt_mode: str, sha256: str) -> _Wording:
     )
 
 
-_WORDINGS: Mapping[str, _Wording] = {
-    "mtrag_un": _Wording(
+_SOURCES: Mapping[str, _PromptSource] = {
+    "mtrag_un": _PromptSource(
         "IBM/mt-rag-benchmark",
         "cc5b1d4",
         "mtragun-human/MTRAG-UN-arxiv.pdf",
@@ -76,7 +76,7 @@ _WORDINGS: Mapping[str, _Wording] = {
         "mtrag_un",
         has_question=False,
     ),
-    "multihop_rag": _Wording(
+    "multihop_rag": _PromptSource(
         "yixuantt/MultiHop-RAG",
         "3dd4d4e",
         "qa_llama.py",
@@ -116,41 +116,41 @@ def official_prompt(benchmark: str, root: Path) -> OfficialPrompt:
         ConfigurationError: if there is no official prompt, or its file is missing or different.
         MissingExtraError: if the file is a PDF and pypdf is not installed.
     """
-    wording = _WORDINGS.get(benchmark)
-    if wording is None:
+    source = _SOURCES.get(benchmark)
+    if source is None:
         raise ConfigurationError(
             f"official prompt of {benchmark}",
             where="system_prompt=official",
-            expected=f"a benchmark whose repository contains its prompt for models: {', '.join(_WORDINGS)}",
+            expected=f"a benchmark whose repository contains its prompt for models: {', '.join(_SOURCES)}",
             found=_ELSEWHERE.get(benchmark, "none is known"),
             next_step="name a Jinja file as system_prompt (docs/background/official.md), or leave it out",
         )
-    path = root / wording.file
-    next_step = f"run `{wording.fetch}` and evaluate the fetched files, or leave system_prompt out"
+    path = root / source.file
+    next_step = f"run `{source.fetch}` and evaluate the fetched files, or leave system_prompt out"
 
     def refused(found: str) -> ConfigurationError:
-        expected = f"the file of {wording.repository} at commit {wording.commit}"
+        expected = f"the file of {source.repository} at commit {source.commit}"
         return ConfigurationError(
             f"official prompt of {benchmark}",
             where=str(path),
             expected=expected,
-            found=found + other_commit(root, wording.repository, wording.commit),
+            found=found + other_commit(root, source.repository, source.commit),
             next_step=next_step,
         )
 
     try:
-        texts = {field: _text_in(path, name) for field, name in wording.texts.items()}
+        texts = {field: _text_in(path, name) for field, name in source.texts.items()}
     except UnreadableWordingError as error:
         raise refused(str(error)) from error
-    if hashlib.sha256("\n".join(texts.values()).encode()).hexdigest() != wording.sha256:
+    if hashlib.sha256("\n".join(texts.values()).encode()).hexdigest() != source.sha256:
         raise refused("another text")
     # A JSON string is also a string in Jinja. The texts are part of the source, and therefore of its hash.
     constants = "".join(
         f"{{% set {field} = {json.dumps(text, ensure_ascii=False)} %}}\n" for field, text in texts.items()
     )
-    layout = shipped_template(f"official/{wording.layout}").source
+    layout = shipped_template(f"official/{source.layout}").source
     template = PromptTemplate(f"official/{benchmark}", constants + layout)
-    return OfficialPrompt(template, wording.has_question, texts.get("system", ""))
+    return OfficialPrompt(template, source.has_question, texts.get("system", ""))
 
 
 # Reading of texts, for prompts of models and of judges.

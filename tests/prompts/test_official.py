@@ -57,11 +57,11 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         shutil.copytree(SAMPLES / name, root)
         if name == "mtrag_un":
             shutil.copytree(SAMPLES / "mtrag", tmp_path / "mtrag")
-        wording = _official._WORDINGS[name]
+        wording = _official._SOURCES[name]
         (root / wording.file).parent.mkdir(parents=True, exist_ok=True)
         (root / wording.file).write_bytes(SOURCES[name])
         sha256 = hashlib.sha256(TEXTS[name].encode()).hexdigest()
-        monkeypatch.setitem(_official._WORDINGS, name, replace(wording, sha256=sha256))
+        monkeypatch.setitem(_official._SOURCES, name, replace(wording, sha256=sha256))
         return root
 
     return make
@@ -136,8 +136,8 @@ def test_the_hash_in_results_covers_the_wording(
     root = checkout("multihop_rag")
     before = official_prompt("multihop_rag", root).template.sha256
     (root / "qa_llama.py").write_text("prefix = 'Other'", encoding="utf-8")
-    wording = replace(_official._WORDINGS["multihop_rag"], sha256=hashlib.sha256(b"Other").hexdigest())
-    monkeypatch.setitem(_official._WORDINGS, "multihop_rag", wording)
+    wording = replace(_official._SOURCES["multihop_rag"], sha256=hashlib.sha256(b"Other").hexdigest())
+    monkeypatch.setitem(_official._SOURCES, "multihop_rag", wording)
     assert official_prompt("multihop_rag", root).template.sha256 != before
 
 
@@ -174,7 +174,7 @@ def test_a_changed_file_is_refused_without_messages_of_a_library(
     checkout: Callable[[str], Path], name: str, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = checkout(name)
-    path = root / _official._WORDINGS[name].file
+    path = root / _official._SOURCES[name].file
     path.unlink() if content is None else path.write_bytes(content)
     with raises(ConfigurationError):
         official_prompt(name, root)
