@@ -32,7 +32,7 @@ class SourceFile:
     git_blob: str | None = None
     """Git blob id of the official bytes, if known while the checksum is not."""
     base_url: str | None = None
-    """Prefix of the file's URL; None: that of its source."""
+    """Prefix of the file's URL; None for the prefix of its source."""
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.path)

@@ -181,7 +181,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
 
 @contextlib.contextmanager
 def _exit_at_termination() -> Iterator[None]:
-    """Exit at SIGTERM as at the end of a program: vLLM's engine is a process that outlives one that is terminated."""
+    """Exit normally at SIGTERM, which ends vLLM's engine. Otherwise, the engine, its own process, keeps running."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals have handlers in the main thread only
         return

@@ -28,7 +28,7 @@ class OfficialPrompt:
     has_question: bool
     """The template is the last user message and contains the question. Otherwise it is the system message."""
     system: str
-    """The system message of a prompt that has the question; "" for none."""
+    """The system message next to a prompt with the question; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

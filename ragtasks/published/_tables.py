@@ -58,7 +58,7 @@ class PublishedTable(BaseModel):
     profile: Literal["paper", "ibm"]
     """Definition of the metrics: that of the paper, or the official scripts."""
     judge: str | None = None
-    """Model of the judge, without its provider. None: no judge, or the source does not name it."""
+    """Model of the judge, without its provider. None if no judge is used, or the source does not name it."""
     encoder: str | None = None
     """Encoder of BERTScore, if a metric depends on it."""
     n: int

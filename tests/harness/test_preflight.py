@@ -231,7 +231,7 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=COMPLETE,
 )
 def test_a_model_folder_without_a_part_is_refused(model: str, missing: str, expected: str) -> None:
-    """transformers and vLLM load a folder without tokenizer with an empty one, and answer nonsense."""
+    """transformers and vLLM replace a missing tokenizer with an empty one, and the answers are nonsense."""
     found = COMPLETE if missing == "model.safetensors" else [*COMPLETE, "tokenizer_config.json"]
     (problem,) = folder_problems(model, [name for name in found if name != missing])
     assert problem.startswith(f"model {str(Path('weights').resolve())!r}: {expected}")
