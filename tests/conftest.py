@@ -100,3 +100,11 @@ def evaluations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests._evaluations import evaluate_sample
 
     return made_once(tmp_path_factory, "evaluations", evaluate_sample)
+
+
+@pytest.fixture(scope="session")
+def harness_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with output of the harness for its own kind of tasks, by two models, in `weak` and `strong`."""
+    from tests._harness_tasks import evaluate_harness_tasks
+
+    return made_once(tmp_path_factory, "harness-results", evaluate_harness_tasks)
