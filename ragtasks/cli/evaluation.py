@@ -90,8 +90,14 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
 
 
 def _check_later_sections(evaluation: EvaluationFile) -> None:
-    """Check the sections `gate` and `until_decided` before the model answers."""
+    """Check the sections `gate` and `until_decided` and the option `failed_turn` before the model answers."""
     from ragtasks.suites import known_metric_names
+
+    if definition := evaluation.config.failed_turn:
+        from ragtasks.reports.tables import check_failed_turn
+        from ragtasks.results import USAGE_NAMES
+
+        check_failed_turn(definition, {*known_metric_names(), *USAGE_NAMES})
 
     if evaluation.gate is not None:
         from ragtasks.metrics import TURN_ERROR_NAMES

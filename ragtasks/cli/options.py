@@ -12,7 +12,7 @@ import typer
 from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.cli.app import echo, may_be_replaced
 from ragtasks.clients import Endpoint, endpoint_of, judge_requirements
-from ragtasks.config import EvaluationConfig, json_or_text, parsed_metadata, validated
+from ragtasks.config import EvaluationConfig, FailedTurn, config_from_options, json_or_text, parsed_metadata, validated
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, missing_path
 from ragtasks.progress import in_rounds, progress_bars
@@ -48,6 +48,14 @@ METRIC = Annotated[list[Any] | None, key_option("metrics", hidden=True)]
 METADATA = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Other option, such as idk=ngrams; repeatable.")
 ]
+
+
+FAILED_TURN = Annotated[Any, key_option("failed_turn", hidden=True)]
+
+
+def given_failed_turn(given: Any) -> FailedTurn | None:
+    """Return the definition of a failed turn in an option, or None without the option."""
+    return config_from_options({"failed_turn": given}).failed_turn
 
 
 def given_options(metadata: Sequence[str] | None, **named: Any) -> dict[str, Any]:

@@ -15,11 +15,13 @@ from ragtasks.cli.options import (
     DATA,
     DECIDING,
     DECIDING_KEYS,
+    FAILED_TURN,
     FORCE,
     FORMAT,
     RECALIBRATE,
     TABLES,
     decide_as_named,
+    given_failed_turn,
     given_options,
     names_results,
     race_options,
@@ -55,6 +57,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         bool, typer.Option("--human-evaluation", help="Add MTRAG's human evaluation.", hidden=True)
     ] = False,
     recalibrate: RECALIBRATE = False,
+    failed_turn: FAILED_TURN = None,
     ratings: Annotated[Path | None, typer.Option(help="Folder with human ratings of answers.", hidden=True)] = None,
     data: DATA = None,
 ) -> None:
@@ -76,7 +79,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         if path is not None:
             path.exists()  # raises OSError for a name that is too long, before the work
     rated = _ratings(ratings, evaluations) if ratings is not None else ()
-    options = ReportOptions(tuple(metric or ()), tuple(table or ()), rated)
+    options = ReportOptions(tuple(metric or ()), tuple(table or ()), rated, given_failed_turn(failed_turn))
     with step("tables and intervals"):
         sections = report_sections(evaluations, options)
     is_short = form is Format.MARKDOWN and output is None and not full
@@ -234,6 +237,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     metadata: DECIDING_KEYS = None,
     output: Annotated[Path, typer.Option(help="With --judge: folder for the scores.", hidden=True)] = Path("decided"),
     recalibrate: RECALIBRATE = False,
+    failed_turn: FAILED_TURN = None,
     force: FORCE = False,
 ) -> None:
     """Compare results or runs: differences, intervals and tests.
@@ -261,6 +265,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             baseline,
             form,
             recalibrate=recalibrate,
+            failed_turn=failed_turn,
         )
     elif any(of_results):
         runs = [name for name, is_results in zip(names, of_results, strict=True) if not is_results]
@@ -297,7 +302,14 @@ def _compare_chosen(by: str | None, *possible: str) -> str:
 
 
 def _compare_results(
-    paths: list[Path], metrics: Sequence[str], by: str, baseline: str | None, form: Format, *, recalibrate: bool
+    paths: list[Path],
+    metrics: Sequence[str],
+    by: str,
+    baseline: str | None,
+    form: Format,
+    *,
+    recalibrate: bool,
+    failed_turn: Any,
 ) -> None:
     from ragtasks.reports.comparison import compare_evaluations, comparisons_text, warnings_of
     from ragtasks.results import read_evaluations, recalibrated
@@ -305,7 +317,10 @@ def _compare_results(
     with step("reading the results, differences and intervals"):
         evaluations = read_evaluations(paths, left_out=leave_out)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
-        comparisons = compare_evaluations(evaluations, metrics=metrics, by=by, baseline=baseline)
+        definition = given_failed_turn(failed_turn)
+        comparisons = compare_evaluations(
+            evaluations, metrics=metrics, by=by, baseline=baseline, failed_turn=definition
+        )
         warnings = warnings_of(evaluations)
     group = "setting" if by == "model" else "model"
     put(comparisons_text(comparisons, form, group=group, name=by, items="tasks", warnings=warnings))

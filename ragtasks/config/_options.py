@@ -148,6 +148,50 @@ def reject_duplicates(names: Sequence[str]) -> None:
         )
 
 
+# A failed turn: a score beyond a threshold, or a turn error.
+
+_THRESHOLD = re.compile(r"\s*([^\s<>]+)\s*([<>])\s*([-+.\de]+)\s*")
+ANY_ERROR = "turn_errors"
+"""Text for the default definition of a failed turn."""
+
+
+def _failed_turn_fields(given: Any) -> Any:
+    """Return the fields in a text: `rb_alg<0.3`, `seconds>10`, `missed,invented` or `turn_errors`."""
+    if not isinstance(given, str):
+        return given
+    if match := _THRESHOLD.fullmatch(given):
+        return {"metric": match[1], "below" if match[2] == "<" else "above": match[3]}
+    names = [name.strip() for name in given.split(",")]
+    return {"errors": [] if names == [ANY_ERROR] else names}
+
+
+class FailedTurn(BaseModel):
+    """The definition of a failed turn. Without a metric, a turn fails by its turn error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str | None = Field(default=None, min_length=1, description="metric of the threshold")
+    below: float | None = Field(default=None, allow_inf_nan=False, description="smallest score that is no failure")
+    above: float | None = Field(default=None, allow_inf_nan=False, description="largest score that is no failure")
+    errors: Annotated[tuple[Annotated[str, Field(pattern=r"^\w+$")], ...], ONE_OR_SEVERAL] = Field(
+        default=(), description="turn errors that are failures; default: all"
+    )
+
+    @model_validator(mode="after")
+    def _is_one_definition(self) -> FailedTurn:
+        n_limits = (self.below is not None) + (self.above is not None)
+        if n_limits != (self.metric is not None) or (self.metric and self.errors):
+            raise ValueError("expected metric with below or above, or errors, such as rb_alg<0.3 or missed,invented")
+        return self
+
+    def __str__(self) -> str:
+        """Return the definition in words."""
+        if self.metric is not None:
+            side, limit = ("below", self.below) if self.above is None else ("above", self.above)
+            return f"{self.metric} {side} {limit:g}"
+        return f"the turn error {' or '.join(self.errors)}" if self.errors else "any turn error"
+
+
 # The keys of a configuration and their sources.
 
 DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
@@ -307,6 +351,13 @@ class EvaluationConfig(BaseModel):
         ge=0,
         le=1,
         description="estimated share of implausible answers above which a command exits with status 3",
+    )
+    failed_turn: Annotated[
+        FailedTurn | None, BeforeValidator(_failed_turn_fields, json_schema_input_type=str | FailedTurn | None)
+    ] = Field(
+        default=None,
+        description="definition of a failed turn in tables of conversations: `rb_alg<0.3`, or turn errors such as "
+        "`missed,invented`; default: any turn error (docs/reports.md)",
     )
 
     @model_validator(mode="before")

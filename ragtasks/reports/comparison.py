@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from ragtasks.config import FailedTurn
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import TURN_ERROR_METRICS
-from ragtasks.reports.tables import METRICS, by_setting, column_of, means_table, missing_from, warnings_and_remarks
+from ragtasks.reports.tables import (
+    CONVERSATION_METRICS,
+    METRICS,
+    by_setting,
+    column_of,
+    conversation_columns,
+    conversations_by_system,
+    failed_turn_definition,
+    means_table,
+    missing_from,
+    warnings_and_remarks,
+)
 from ragtasks.results import (
     Evaluation,
     comparable_evaluations,
@@ -43,11 +56,17 @@ _ONLY_LOOK = "p and intervals here assume a single test, so they are too optimis
 
 
 def compare_evaluations(
-    evaluations: Sequence[Evaluation], *, metrics: Sequence[str] = (), by: str = MODEL, baseline: str | None = None
+    evaluations: Sequence[Evaluation],
+    *,
+    metrics: Sequence[str] = (),
+    by: str = MODEL,
+    baseline: str | None = None,
+    failed_turn: FailedTurn | None = None,
 ) -> Comparisons:
     """Return the mean of every column, and the difference of every pair.
 
-    Evaluations of one model are merged first (see `merge_evaluations`).
+    Evaluations of one model are merged first (see `merge_evaluations`). `failed_turn` replaces the definition of the
+    results.
     """
     if by not in {MODEL, SETTING}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
@@ -55,18 +74,30 @@ def compare_evaluations(
     columns = [
         column
         for comparable in comparable_evaluations(evaluations)
-        for column in _columns(comparable, list(dict.fromkeys(metrics)), by)
+        for column in (
+            *_columns(comparable, list(dict.fromkeys(metrics)), by),
+            *_conversation_columns(comparable, metrics, by, failed_turn),
+        )
     ]
     _require_pairs(evaluations, columns, by)
-    # Usage is tested separately, so that it does not weaken the correction of quality scores.
-    usage = [column for column in columns if column.metric in METRICS]
-    scores = [column for column in columns if column.metric not in METRICS]
-    compared = compare_columns(scores or usage, baseline)
-    try:
-        usage_compared = compare_columns(usage if scores else (), baseline)
-    except ConfigurationError:  # fewer than two have counts
-        return compared
-    return Comparisons(compared.means + usage_compared.means, compared.pairs + usage_compared.pairs)
+    # Usage and conversations are tested separately, so that they do not weaken the correction of quality scores.
+    families = [[column for column in columns if _family(column.metric) == family] for family in _FAMILIES]
+    first, *others = filter(None, families)
+    compared = [compare_columns(first, baseline)]
+    for family in others:
+        with suppress(ConfigurationError):  # fewer than two have values
+            compared.append(compare_columns(family, baseline))
+    return Comparisons(
+        tuple(mean for part in compared for mean in part.means), tuple(pair for part in compared for pair in part.pairs)
+    )
+
+
+_FAMILIES = ("comparisons", "of usage", "of conversations")
+"""Families of metrics. The tests of one family are corrected together."""
+
+
+def _family(metric: str) -> str:
+    return _FAMILIES[1] if metric in METRICS else _FAMILIES[2] if metric in CONVERSATION_METRICS else _FAMILIES[0]
 
 
 def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column], by: str) -> None:
@@ -105,7 +136,7 @@ def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column],
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
     """Raise ConfigurationError for unknown metrics, and for metrics over all responses together."""
     offered = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
-    offered |= {metric.name: metric for metric in TURN_ERROR_METRICS}
+    offered |= {metric.name: metric for metric in TURN_ERROR_METRICS} | CONVERSATION_METRICS
     for name in metrics:
         if name not in offered:
             names = [metric_name for metric_name, metric in offered.items() if metric.aggregate is None]
@@ -121,10 +152,7 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
 
     Without named metrics, these are `PAPER_METRICS`, or the suite's first metric in the responses.
     """
-    first = evaluations[0]
-    # Scoring that all share, and differences between the requests.
-    context = heading(first.kind[0], {**scored_on(first), **request_differences(evaluations)})
-    suite = suite_named(first.suite).metrics
+    context, suite = _context(evaluations), suite_named(evaluations[0].suite).metrics
     by_name = {metric.name: metric for metric in (*suite, *TURN_ERROR_METRICS)} | METRICS
     of_model = {evaluation.model: evaluation for evaluation in evaluations}
     for (setting, model), rows in by_setting(evaluations):
@@ -138,6 +166,34 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
             if metric_name in names_in_rows:
                 column = column_of(rows, by_name[metric_name], name, group=group, context=context, n_offered=n_tasks)
                 yield replace(column, note=f"{stopped}. {_ONLY_LOOK}" if stopped else column.note)
+
+
+def _context(evaluations: Sequence[Evaluation]) -> str:
+    """Return the scoring that all evaluations share, and differences between their requests."""
+    first = evaluations[0]
+    return heading(first.kind[0], {**scored_on(first), **request_differences(evaluations)})
+
+
+def _conversation_columns(
+    evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str, given: FailedTurn | None
+) -> Iterator[Column]:
+    """Yield the columns of the conversation metrics: the named ones, or all without named metrics."""
+    named = CONVERSATION_METRICS.keys() & set(metrics or CONVERSATION_METRICS)
+    if not named:
+        return
+    try:
+        definition = failed_turn_definition(evaluations, given)
+    except ConfigurationError:
+        if given is not None or metrics:
+            raise
+        return
+    context, note = _context(evaluations), f"a failed turn is {definition}"
+    systems = conversations_by_system(evaluations, definition, across_settings=by == SETTING)
+    for (setting, model), conversations in systems.items():
+        group, name = (setting, model) if by == MODEL else (model, setting)
+        for column in conversation_columns(conversations, name=name, group=group, context=context):
+            if column.metric in named:
+                yield replace(column, note=note)
 
 
 # Comparisons as tables for people, or as CSV for programs. Each missing interval has a reason.
@@ -154,6 +210,11 @@ _NOTES = (
     "excludes 0.",
     "detectable: the smallest true difference that an uncorrected 5 % test over these conversations detects with 80 % "
     "power.",
+)
+_CONVERSATION_NOTE = (
+    f"{', '.join(CONVERSATION_METRICS)}: one value per conversation, on the conversations whose turns both have and "
+    "scored. A conversation without a failure counts with all its turns, the same number on both sides. The test is "
+    "that of the mean of paired differences; it assumes that conversations are independent."
 )
 _COLUMNS = (
     *("metric", "first", "second", "first mean", "second mean", "difference", "p", "p (Holm)", "detectable"),
@@ -186,12 +247,11 @@ def comparison_sections(
     comparisons: Comparisons, *, group: str, name: str, items: str, warnings: Sequence[str] = ()
 ) -> list[Section]:
     """Return one section per context with its means and its differences. The last section ends with explanations."""
-    n_of = Counter(pair.first.metric in METRICS for pair in comparisons.pairs if pair.p is not None)
-    n_tests = " and for the ".join(
-        [f"{n_of[False]} comparisons"] * (not n_of[True] or bool(n_of[False]))
-        + [f"{n_of[True]} of usage"] * bool(n_of[True])
-    )
+    n_of = Counter(_family(pair.first.metric) for pair in comparisons.pairs if pair.p is not None)
+    n_tests = " and for the ".join(f"{n_of[name]} {name}" for name in _FAMILIES if n_of[name]) or f"0 {_FAMILIES[0]}"
     notes = tuple(note.format(items=items, Items=items.capitalize(), n_tests=n_tests) for note in _NOTES)
+    if any(pair.first.metric in CONVERSATION_METRICS for pair in comparisons.pairs):
+        notes += (_CONVERSATION_NOTE,)
     sections = []
     for context in dict.fromkeys(mean.column.context for mean in comparisons.means):
         means = [mean for mean in comparisons.means if mean.column.context == context]

@@ -29,6 +29,7 @@ from ragtasks.statistics._means import (
     pairs_without_best,
     shared_error,
 )
+from ragtasks.statistics._survival import SurvivalStep, survival
 
 __all__ = [
     "ENOUGH_EQUAL",
@@ -49,6 +50,7 @@ __all__ = [
     "Race",
     "RaceEnd",
     "Repeatability",
+    "SurvivalStep",
     "Values",
     "assisted_mean",
     "cluster",
@@ -65,4 +67,5 @@ __all__ = [
     "pairs_without_best",
     "repeatability",
     "shared_error",
+    "survival",
 ]

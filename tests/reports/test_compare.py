@@ -228,7 +228,8 @@ def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
     assert oracle[5] == "1.000"
     assert oracle[-4] == str(4 * LIMIT)
     lines = command(str(evaluations), "--by", "setting", "--format", "csv").splitlines()
-    assert len(lines) == 1 + 2 * 3 * 2  # a header; two models, three pairs of settings, rb_alg and ans_acc
+    # A header; two models, three pairs of settings, rb_alg, ans_acc and two metrics of conversations.
+    assert len(lines) == 1 + 2 * 3 * 4
 
 
 def test_models_are_compared_in_the_order_given(evaluations: Path) -> None:

@@ -2,6 +2,13 @@
 
 from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section, warnings_and_remarks
+from ragtasks.reports.tables._conversations import (
+    CONVERSATION_METRICS,
+    check_failed_turn,
+    conversation_columns,
+    conversations_by_system,
+    failed_turn_definition,
+)
 from ragtasks.reports.tables._losses import CLASSES, NO_LOSS, NOT_USED, loss_class
 from ragtasks.reports.tables._losses import TITLE as LOSS_TITLE
 from ragtasks.reports.tables._people import rated_evaluations
@@ -30,6 +37,7 @@ from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, fron
 
 __all__ = [
     "CLASSES",
+    "CONVERSATION_METRICS",
     "COSTS",
     "DIMENSIONS",
     "EMPTY",
@@ -46,10 +54,14 @@ __all__ = [
     "benchmark_section",
     "brief_provenance",
     "by_setting",
+    "check_failed_turn",
     "checked_answers",
     "column_of",
+    "conversation_columns",
+    "conversations_by_system",
     "empty_note",
     "estimate_of",
+    "failed_turn_definition",
     "front_of",
     "is_baseline",
     "loss_class",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from ragtasks.benchmarks.mtrag import RatedResponse
+from ragtasks.config import FailedTurn
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
@@ -26,6 +27,7 @@ from ragtasks.reports.tables._conclusion import (
     unscored_main,
     unscored_sentence,
 )
+from ragtasks.reports.tables._conversations import conversation_tables
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables
 from ragtasks.reports.tables._own_history import own_history_tables
@@ -94,6 +96,8 @@ class ReportOptions:
     """Tables of other packages: the last tables of every section, in this order."""
     rated: tuple[RatedResponse, ...] = ()
     """Answers with human ratings, for a final table of human means."""
+    failed_turn: FailedTurn | None = None
+    """Definition of a failed turn. None: that of the results."""
     only_conclusion: bool = False
     """Whether a section with a conclusion has no other table."""
 
@@ -172,6 +176,7 @@ def _tables(
         *plausibility_table(evaluations),
         *remarks_table(evaluations),
         *turn_error_tables(evaluations),
+        *conversation_tables(evaluations, present[metrics[0]] if metrics else None, options.failed_turn),
         *_ranking(overview[0]),
         *paper_tables(evaluations, present),
         *published_score_tables(evaluations, present),
