@@ -251,8 +251,8 @@ def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateCo
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
         return GateStatus.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
-    pairs = [pair for test in _tests(candidate, baseline, config) for pair in test.pairs]
-    if _are_same(pairs):
+    tests = list(_tests(candidate, baseline, config))
+    if tests and all(test.is_same for test in tests):
         return GateStatus.NOT_WORSE, "all answers are identical to the baseline's"
     return None
 
@@ -302,10 +302,17 @@ class _Test:
     metric: Metric
     margin: float
     decides: bool
-    pairs: tuple[tuple[ScoredAnswer, ScoredAnswer], ...]
-    """Response of the baseline and of the candidate to each task."""
+    sides: tuple[Column, Column]
+    """Scores of the baseline and of the candidate for the same tasks, in one order."""
+    unchanged: frozenset[str]
+    """Tasks to which both sides gave the same answer with the same passages."""
     implausible: str = ""
     """Remark on implausible answers of the candidate if there are too many to pass. Empty otherwise."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both sides gave the same answers to all tasks."""
+        return bool(self.unchanged) and self.unchanged >= self.sides[0].values.keys()
 
 
 def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
@@ -320,7 +327,10 @@ def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
             is_named = label in {ALL_TASKS, *config.slices}
             if not is_named and part.dimension not in config.slices:
                 continue
-            pairs = tuple((row, candidate_rows[row.task.task_id]) for row in part.of(rows))
+            before = list(part.of(rows))
+            after = [candidate_rows[row.task.task_id] for row in before]
+            pairs = zip(before, after, strict=True)
+            unchanged = {a.task.task_id for a, b in pairs if a.answer_hash and a.answer_hash == b.answer_hash}
             for name, margin in config.margins.items():
                 metric = baseline.metrics[name]
                 yield _Test(
@@ -330,7 +340,8 @@ def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
                     metric,
                     margin if label == ALL_TASKS else config.slice_margins.get(name, margin),
                     decides=is_anchored or not baseline.is_judged(metric),
-                    pairs=pairs,
+                    sides=(column_of(before, metric, ""), column_of(after, metric, "")),
+                    unchanged=frozenset(unchanged),
                     implausible=candidate.implausible.get(setting, ""),
                 )
 
@@ -349,7 +360,7 @@ def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedS
 
 def _tested(test: _Test, config: GateConfig) -> GateRow:
     """Return a test before the correction for the number of tests."""
-    sides = [_column(test, side) for side in (0, 1)]
+    sides = test.sides
     # The change is above 0 if the candidate is better. If lower values are better, it is baseline minus candidate.
     comparison = compare(
         *(sides if test.metric.higher_is_better else reversed(sides)),
@@ -363,10 +374,11 @@ def _tested(test: _Test, config: GateConfig) -> GateRow:
     scored = [value for before, value in both if value is not None and before is not None]
     least_margin = _least_margin(comparison.gaps, comparison.difference, config.alpha)
     row = replace(_row(test, comparison.difference, scored, least_margin), baseline=baseline, candidate=candidate)
-    if _are_same(test.pairs):
+    if test.is_same:
         return replace(row, verdict=GateStatus.NOT_WORSE, why="all answers are identical")
-    if comparison.n_one_sided > config.most_unscored * len(test.pairs):
-        reason = f"{comparison.n_one_sided} of {len(test.pairs)} answers are scored on one side only"
+    n = len(sides[0].values)
+    if comparison.n_one_sided > config.most_unscored * n:
+        reason = f"{comparison.n_one_sided} of {n} answers are scored on one side only"
         return replace(row, why=reason)
     judged = _judged(row, config.alpha)
     if test.implausible and judged.verdict is GateStatus.NOT_WORSE:
@@ -376,7 +388,7 @@ def _tested(test: _Test, config: GateConfig) -> GateRow:
 
 def _planned(test: _Test, config: GateConfig) -> GateRow:
     """Return a test of a future system, with the variance of the baseline's own scores."""
-    column = _column(test, 0)
+    column = test.sides[0]
     (mean,) = (column_mean.estimate for column_mean in mean_columns([column]))
     error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
     change = replace(mean, value=None, low=None, high=None, standard_error=error)
@@ -398,18 +410,6 @@ def _row(test: _Test, change: Estimate, scored: Sequence[float], least_margin: f
         decides=test.decides and (test.is_named or change.n_clusters >= MIN_CLUSTERS),
         least_margin=least_margin,
         heights=(math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)),
-    )
-
-
-def _column(test: _Test, side: int) -> Column:
-    """Return the scores of the baseline (0) or of the candidate (1)."""
-    return column_of([pair[side] for pair in test.pairs], test.metric, "")
-
-
-def _are_same(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]]) -> bool:
-    """Return whether both sides gave the same answers with the same passages."""
-    return bool(pairs) and all(
-        before.answer_hash and before.answer_hash == after.answer_hash for before, after in pairs
     )
 
 
@@ -610,8 +610,11 @@ def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
     direction.
     """
     for test in _tests(candidate, baseline, config.model_copy(update={"slices": ()})):
-        same = tuple(pair for pair in test.pairs if _are_same([pair]))
-        comparison = compare(*(_column(replace(test, pairs=same), side) for side in (0, 1)))
+        first, second = (
+            replace(side, values={task: side.values[task] for task in side.values if task in test.unchanged})
+            for side in test.sides
+        )
+        comparison = compare(first, second)
         moved = [gap for gap in comparison.differences.values() if gap is not None and abs(gap) > _SAME_SCORE]
         if not moved:
             continue
@@ -619,7 +622,7 @@ def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
         if baseline.is_judged(test.metric) and (p is None or p > config.alpha):
             continue
         by = f"by {math.fsum(moved) / len(moved):+.3f} on average"
-        scored = f"{len(moved)} of {len(same)} unchanged answers have different scores, {by}"
+        scored = f"{len(moved)} of {len(first.values)} unchanged answers have different scores, {by}"
         yield test.decides, f"drift of {test.metric.name} in {test.setting}: {scored}"
 
 
