@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, is_baseline
+from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, SURVIVAL, SURVIVAL_HEADS, is_baseline
 from ragtasks.tables import Cell, Section, Table, Value, fixed
 
 _SETTINGS_HEADS = (("setting", "model", "n"), ("benchmark", "run", "n"))
@@ -25,6 +25,8 @@ class Panel:
     """Whether the groups are settings; otherwise they are the values of a dimension."""
     on_front: tuple[str, ...] = ()
     """For quality against cost: the models that no other model beats. The groups are then the cost and the quality."""
+    is_survival: bool = False
+    """Whether the scores are survival curves. The groups are then the turns, each with its conversations at risk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ def _panels(table: Table) -> Iterator[Panel]:
     if table.columns[-1:] == (FRONT,):
         for setting in dict.fromkeys(str(row[0]) for row in table.rows):
             yield from _front_panel(table, setting)
+    if table.columns[:2] == SURVIVAL_HEADS and SURVIVAL in table.columns:
+        curve = table.columns.index(SURVIVAL)
+        counted = _counted(table)
+        cells = [(f"{row[0]}\n{counted[str(row[0])]}", str(row[1]), row[curve]) for row in table.rows]
+        yield replace(_panel(f"share of conversations with {SURVIVAL}", cells, is_of_settings=False), is_survival=True)
     if table.columns[:2] == _SETTINGS_HEADS[0][1:]:  # the user's own rows have no setting
         own = tuple(("your rows", *row) for row in table.rows)
         table = replace(table, columns=("setting", *table.columns), rows=own)
@@ -111,7 +118,7 @@ def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings
 
 
 def _counted(table: Table) -> dict[str, str]:
-    """Return setting -> number of responses per model, as a range if it differs."""
+    """Return setting or turn -> number of responses or conversations per model, as a range if it differs."""
     counts: dict[str, list[int]] = {}
     for row in table.rows:
         if isinstance(row[2], int):
@@ -126,6 +133,13 @@ def finding(panels: Sequence[Panel]) -> str:
         return " ".join(
             f"{panel.title} against {panel.groups[0]}, on the front: {', '.join(panel.on_front)}." for panel in panels
         )
+    if panels[0].is_survival:
+        last = {model: list(scores.items())[-1] for model, scores in panels[0].series.items()}
+        shares = (
+            f"{model} {fixed(cell.value or 0.0)} after turn {group.split(chr(10))[0]}"
+            for model, (group, cell) in last.items()
+        )
+        return f"{panels[0].title}: {', '.join(shares)}."
     models = {model: scores for model, scores in panels[0].series.items() if not is_baseline(model)}
     first = replace(panels[0], series=models or panels[0].series)
     if first.is_of_settings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,16 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
-# Pictures of a report's tables: settings side by side as bars, dimensions as points, turn by turn as lines. Only cells
-# of a table are drawn, with their intervals, and no mean is computed here. Baselines are grey next to models. Scores
-# between 0 and 1 share one scale, and no line passes through a score of one task. Drawing does not use pyplot, so it
-# needs no window system and does not change the caller's state.
+# Pictures of a report's tables: settings side by side as bars, dimensions as points, turn by turn as lines, survival as
+# steps. Only cells of a table are drawn, with their intervals, and no mean is computed here. Baselines are grey next to
+# models. Scores between 0 and 1 share one scale, and no line passes through a score of one task. Drawing does not use
+# pyplot, so it needs no window system and does not change the caller's state.
 
 # Okabe and Ito's palette, which is safe for color-blind readers. Marks distinguish models with equal colors.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _GREYS = ("#8a8a8a", "#bbbbbb", "#5a5a5a", "#d5d5d5")
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _HATCHES = ("", "//", "..", "xx")
+_DASHES = ("-", "--", ":", "-.")
 _GROUP_WIDTH = 0.8
 _ROW_INCHES, _LINE_INCHES = 3.2, 0.22
 _PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title is above it
@@ -58,6 +61,7 @@ _MANY_GROUPS = 9  # from this number of groups on, labels are smaller
 _LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
 _LETTER_SLOTS = 0.58  # width of a letter of a label, for capitals
 _WHISKERS = "lines: 95 % intervals over conversations"
+_BANDS = "bands: 95 % intervals; below each turn: conversations without a failure before it"
 _DOTTED = "dotted: the front of quality against cost"
 _PALE = "pale: tasks are missing, so the score is not comparable"
 _RESTS_ON = ("encoder of BERTScore", "IDK detector")
@@ -149,7 +153,10 @@ def _title(picture: Picture) -> str:
     fields, panels = picture.section.provenance, picture.panels
     scores = [score for panel in panels for values in panel.series.values() for score in values.values()]
     lines = [picture.caption, "; ".join(f"{name}: {fields[name]}" for name in _RESTS_ON if name in fields)]
-    lines += [_WHISKERS] * any(score.low is not None for score in scores)
+    if panels[0].is_survival:
+        lines += [_BANDS]
+    elif any(score.low is not None for score in scores):
+        lines += [_WHISKERS]
     lines += [_DOTTED] * any(panel.on_front for panel in panels)
     lines += [_PALE] * any(score.missing for score in scores)
     return "\n".join(part for line in lines if line for part in textwrap.wrap(line, int(_WIDTH / _TITLE_LETTER_INCHES)))
@@ -229,10 +236,36 @@ def _draw_front(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
     return handles
 
 
+def _draw_survival(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
+    """Draw a step at each turn, from the share 1 before the first turn, with the intervals as bands."""
+    handles = {}
+    dashes = dict(zip(looks, itertools.cycle(_DASHES), strict=False))
+    for model, scores in panel.series.items():
+        colour, mark, _ = looks[model]
+        steps = list(scores.values())
+        positions = [-0.5, *range(len(steps)), len(steps) - 0.5]
+        shares = [step.value or 0.0 for step in steps]
+        style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "markevery": slice(1, -1)}
+        (handles[model],) = axes.step(
+            positions, [1.0, *shares, *shares[-1:]], where="post", linewidth=1.4, linestyle=dashes[model], **style
+        )
+        lows = [math.nan if step.low is None else step.low for step in steps]
+        highs = [math.nan if step.high is None else step.high for step in steps]
+        band: dict[str, Any] = {"step": "post", "color": colour, "alpha": 0.14, "linewidth": 0}
+        axes.fill_between(positions[1:], [*lows, lows[-1]], [*highs, highs[-1]], **band)
+    every = math.ceil(_slots(panel) / _ROW_SLOTS)
+    axes.set_title(panel.title, loc="left", fontsize=10)
+    axes.set_xticks(range(0, len(panel.groups), every), panel.groups[::every], fontsize=_label_size(panel))
+    axes.set_xlim(-0.5, len(panel.groups) - 0.5)
+    return handles
+
+
 def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
     """Draw a panel, and return model -> its handle in the legend."""
     if panel.on_front:
         return _draw_front(axes, panel, looks)
+    if panel.is_survival:
+        return _draw_survival(axes, panel, looks)
     handles = {}
     width = _GROUP_WIDTH / len(panel.series)
     for index, (model, scores) in enumerate(panel.series.items()):

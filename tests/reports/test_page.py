@@ -440,3 +440,21 @@ def test_many_models_need_few_open_files(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [part.model for part in parts] == [one.model for one in evaluations]
     assert {len(part) for part in parts} == {4}
+
+
+def test_survival_curves_are_steps_with_bands_and_escaped_names(tmp_path: Path) -> None:
+    rows = tuple(
+        (turn, model, 20, 1, Value(share, 9, 9, *((share - 0.1, share + 0.1) if turn == 2 else ())))
+        for turn, share in ((1, 0.9), (2, 0.6))
+        for model in ("a", HOSTILE)
+    )
+    table = Table("Conversations by turn", ("turn", "model", "at risk", "first failures", "no failure yet"), rows)
+    write_page([], [Section("mtrag", {}, (table,))], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    curves = page[page.index('<div class="curves">') : page.index('<span class="turns">')]
+    for steps in re.split('(?=y1="0.0%")', curves)[1:]:
+        assert re.findall(r'y2="([\d.]+)%"', steps)[:4] == ["10.0", "10.0", "40.0", "40.0"]
+    assert re.findall(r'class="band colour-0" x="([\d.]+)%" width="([\d.]+)%" y="([\d.]+)%"', curves) == [
+        ("50.0", "50.0", "30.0"),
+    ]
+    assert HOSTILE not in page

@@ -16,6 +16,7 @@ from ragtasks.reports.plots import plot_sections
 from ragtasks.tables import Cell, Section, Table, Value
 
 pytest.importorskip("matplotlib")
+import numpy as np
 from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -251,3 +252,36 @@ def test_pictures_with_long_similar_titles_have_unique_names(tmp_path: Path) -> 
     paths = plot_sections([Section("mtrag", FACTS, tables)], tmp_path)
     assert len({path.name for path in paths}) == 2
     assert all(path.is_file() and len(path.name) < 140 for path in paths)
+
+
+def curve(n_turns: int, *models: str) -> Table:
+    """Return a table of survival: each turn a tenth of the first model's conversations fail, and of each next, more."""
+    rows = [
+        (turn, model, 40 - turn, 1, Value(0.9**turn, 9, 9, 0.8**turn, 0.95**turn), Value(0.1, 9, 9))
+        for turn in range(1, n_turns + 1)
+        for model in models
+    ]
+    heads = ("turn", "model", "at risk", "first failures", "no failure yet", "failed turns")
+    return Table("Conversations by turn", heads, tuple(rows))
+
+
+def test_survival_is_a_step_at_each_turn_with_a_band(tmp_path: Path, drawn: list[Canvas]) -> None:
+    plot_sections([Section("s", {}, (curve(3, "a", "b"),))], tmp_path)
+    (axes,) = drawn[0].get_axes()
+    first, second = axes.lines
+    assert list(first.get_xdata()) == [-0.5, 0, 1, 2, 2.5]
+    assert [float(y) for y in np.asarray(first.get_ydata())] == pytest.approx([1.0, 0.9, 0.81, 0.729, 0.729])
+    assert first.get_drawstyle() == "steps-post"
+    assert (first.get_linestyle(), first.get_color()) != (second.get_linestyle(), second.get_color())
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1\n39", "2\n38", "3\n37"]
+    band = axes.collections[0].get_paths()[0].vertices
+    assert {round(float(y), 3) for y in band[:, 1]} >= {0.8, 0.64, 0.512, 0.95}
+    assert "bands: 95 % intervals" in drawn[0].get_suptitle()
+
+
+def test_labels_of_many_turns_do_not_overlap(tmp_path: Path, drawn: list[Canvas]) -> None:
+    plot_sections([Section("s", {}, (curve(30, "a"),))], tmp_path)
+    (axes,) = drawn[0].get_axes()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert 10 < len(boxes) <= 30
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))

@@ -4,6 +4,8 @@ from ragtasks.reports.tables._benchmark import benchmark_section, question_label
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section, warnings_and_remarks
 from ragtasks.reports.tables._conversations import (
     CONVERSATION_METRICS,
+    SURVIVAL,
+    SURVIVAL_HEADS,
     check_failed_turn,
     conversation_columns,
     conversations_by_system,
@@ -48,6 +50,8 @@ __all__ = [
     "NO_LOSS",
     "ON_FRONT",
     "SAMPLE_WARNING",
+    "SURVIVAL",
+    "SURVIVAL_HEADS",
     "TO_THE_BEST",
     "ReportOptions",
     "ReportTable",

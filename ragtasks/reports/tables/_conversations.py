@@ -53,8 +53,8 @@ _CURVE_NOTE = (
 )
 _PART_NOTE = "Only the turns of a part count: of an answerability, those with that label."
 _CUT = (
-    "A missing turn inside a conversation, or one that another system has, counts as unscored; a conversation that was "
-    "cut in all systems counts up to its last turn"
+    " Not all tasks of {} were evaluated: a turn that is missing in a conversation, or that another system has, counts "
+    "as unscored; a conversation that was cut in all systems counts up to its last turn."
 )
 
 
@@ -240,8 +240,8 @@ def conversation_tables(
     means = _mean_columns([row for conversations in systems.values() for row in _rows(conversations)], main)
     columns = {"conversations": len, **_SHARES, "half failed": _half, **means}
     note = _DEFINITION.format(definition)
-    legend = tuple(_cut_lines(evaluations, systems))
-    tables = [replace(table_of(TITLE, ("setting", "model"), systems.items(), columns, note + _NOTE), legend=legend)]
+    whole_note = note + _NOTE + _cut_note(evaluations, systems)
+    tables = [table_of(TITLE, ("setting", "model"), systems.items(), columns, whole_note)]
     for setting in dict.fromkeys(setting for setting, _ in systems):
         own = {model: conversations for (name, model), conversations in systems.items() if name == setting}
         tables.append(_by_turn(f"{TITLE} by turn in setting {setting}", own, means, note + _CURVE_NOTE))
@@ -249,12 +249,15 @@ def conversation_tables(
     return tables
 
 
-def _cut_lines(evaluations: Sequence[Evaluation], systems: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _cut_note(evaluations: Sequence[Evaluation], systems: Collection[tuple[str, str]]) -> str:
+    """Return a sentence about systems with missing tasks, or an empty text."""
     offered = offered_tasks(evaluations)
-    for (setting, model), rows in by_setting(evaluations):
-        n_tasks = missing_from(rows, offered.get((model, setting)))
-        if (setting, model) in systems and n_tasks is not None:
-            yield f"{model} in {setting}: {len(rows)} of {n_tasks} tasks were evaluated. {_CUT}"
+    counts = [
+        f"{model} in {setting} ({len(rows)} of {n_tasks})"
+        for (setting, model), rows in by_setting(evaluations)
+        if (setting, model) in systems and (n_tasks := missing_from(rows, offered.get((model, setting)))) is not None
+    ]
+    return _CUT.format(", ".join(counts)) if counts else ""
 
 
 def _rows(conversations: _Conversations) -> list[ScoredAnswer]:

@@ -11,8 +11,8 @@ import pytest
 from ragtasks.config import FailedTurn, config_from_options
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.comparison import compare_evaluations, comparisons_text
-from ragtasks.reports.tables import ReportOptions, report_sections
-from ragtasks.reports.tables._conversations import SURVIVAL, TITLE, conversation_tables
+from ragtasks.reports.tables import SURVIVAL, ReportOptions, report_sections
+from ragtasks.reports.tables._conversations import TITLE, conversation_tables
 from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.tables import Format, Table, Value
 from tests._messages import raises
@@ -94,8 +94,8 @@ def test_a_missing_turn_is_unscored_unless_the_benchmark_leaves_it_out(tmp_path:
     cut = saved(tmp_path / "cut", {}, tasks=tasks, n_tasks=36)
     cells = [table.rows[0][3] for table in (conversation_tables([side], None)[0] for side in (all_tasks, cut))]
     assert [(cell.n_scored, cell.n) for cell in cells if isinstance(cell, Value)] == [(12, 12), (11, 12)]
-    assert conversation_tables([all_tasks], None)[0].legend == ()
-    assert "35 of 36 tasks" in conversation_tables([cut], None)[0].legend[0]
+    assert "Not all tasks" not in conversation_tables([all_tasks], None)[0].note
+    assert "Not all tasks of m in reference (35 of 36) were" in conversation_tables([cut], None)[0].note
 
 
 def test_single_turns_and_unexamined_turns_have_no_table(tmp_path: Path) -> None:
