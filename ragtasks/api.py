@@ -34,7 +34,15 @@ from ragtasks.files import (
     read_qrels,
     read_run,
 )
-from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, by_query, measure_name, retrieval_metric, score_run
+from ragtasks.metrics import (
+    BALANCED_ANS_ACC,
+    COUNT,
+    RETRIEVAL_METRICS,
+    by_query,
+    measure_name,
+    retrieval_metric,
+    score_run,
+)
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, warnings_of
 from ragtasks.reports.outcome import decision_text
@@ -134,7 +142,8 @@ class Results(_AsTables):
             )
         rows = [row for evaluation in self.evaluations for row in evaluation.rows]
         metrics = {metric.name: metric for evaluation in self.evaluations for metric in evaluation.metrics}
-        means = {name: mean_of(rows, name, metric.bounds) for name, metric in metrics.items() if name in self._metrics}
+        valued = {*self._metrics, BALANCED_ANS_ACC.name}
+        means = {name: mean_of(rows, name, metric.bounds) for name, metric in metrics.items() if name in valued}
         return {
             name: replace(mean, value=_rounded(mean.value), low=_rounded(mean.low), high=_rounded(mean.high))
             for name, mean in means.items()
@@ -204,7 +213,8 @@ class Results(_AsTables):
     def _metrics(self) -> list[str]:
         rows = (row for evaluation in self.evaluations for row in evaluation.rows)
         names = dict.fromkeys(name for row in rows for name in row.values)
-        return [name for name in names if not (name == "coverage" and self._are_own_rows)]
+        left_out = {BALANCED_ANS_ACC.name, *(["coverage"] if self._are_own_rows else [])}
+        return [name for name in names if name not in left_out]
 
     @property
     def _members(self) -> list[tuple[str, str]]:
@@ -279,7 +289,8 @@ def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
         "n_references": len(row.references),
         "n_found": row.n_found,
         "idk": row.idk,
-        **{name: _rounded(value) for name, value in row.values.items()},
+        # The plain mean of a balanced metric's values would be another metric.
+        **{name: _rounded(value) for name, value in row.values.items() if name != BALANCED_ANS_ACC.name},
         "unscored": "; ".join(f"{name}: {reason}" for name, reason in row.unscored.items()),
     }
     is_own = evaluation.has_own_rows

@@ -63,8 +63,15 @@ class Difference(Value):
     __slots__ = ()
 
 
-Cell = str | int | Value
-"""Content of a cell: a text, a count, or a score."""
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Means that are read together, in one cell. The head of their column lists their names."""
+
+    by_name: Mapping[str, Value]
+
+
+Cell = str | int | Value | Values
+"""Content of a cell: a text, a count, a score, or several scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +247,8 @@ def _inactive(match: re.Match[str]) -> str:
 
 def cell_text(cell: Cell) -> str:
     """Return a cell as text: three decimals, the interval, and the coverage of an incomplete mean."""
+    if isinstance(cell, Values):
+        return " / ".join(cell_text(replace(value, low=None, high=None)) for value in cell.by_name.values())
     if not isinstance(cell, Value):
         return str(cell)
     if cell.value is None:
@@ -415,9 +424,18 @@ def _csv(sections: Sequence[Section]) -> str:
             for section in sections
             for table in section.all_tables
             for number, row in enumerate(table.rows, start=1)
-            for column, cell in zip(table.columns, row, strict=True)
+            for head, cells in zip(table.columns, row, strict=True)
+            for column, cell in _csv_parts(head, cells)
         ),
     )
+
+
+def _csv_parts(head: str, cell: Cell) -> Iterator[tuple[str, Cell]]:
+    """Yield a cell with the head of its column, or each of several means with its own name added."""
+    if isinstance(cell, Values):
+        yield from ((f"{head}: {name}", value) for name, value in cell.by_name.items())
+    else:
+        yield head, cell
 
 
 def _csv_cell(cell: Cell) -> tuple[object, ...]:
@@ -458,16 +476,19 @@ def json_text(value: object) -> str:
     return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1].replace("#", "\\u0023"), text)
 
 
+def _json_cell(cell: Cell) -> object:
+    if isinstance(cell, Values):
+        return {name: asdict(value) for name, value in cell.by_name.items()}
+    return asdict(cell) if isinstance(cell, Value) else cell
+
+
 def _json_section(section: Section) -> dict[str, object]:
     tables = [
         {
             "title": table.title,
             "note": _caption(table),
             "rows": [
-                {
-                    column: asdict(cell) if isinstance(cell, Value) else cell
-                    for column, cell in zip(table.columns, row, strict=True)
-                }
+                {column: _json_cell(cell) for column, cell in zip(table.columns, row, strict=True)}
                 for row in table.rows
             ],
         }

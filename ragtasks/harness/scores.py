@@ -11,7 +11,7 @@ from lm_eval.api.metrics import mean
 
 from ragtasks.benchmarks import Doc, passage_rows
 from ragtasks.harness.answers import NoAnswer, SystemAnswer
-from ragtasks.metrics import Metric, Pair, answer_text
+from ragtasks.metrics import Metric, Pair, Sides, answer_text
 from ragtasks.results import ScoredAnswer, saved_summary
 from ragtasks.scoring import plausibility_of
 
@@ -49,8 +49,8 @@ class TaskScores:
         """Return metric -> function that aggregates its values: the mean over scored docs, or the metric's own."""
         return {name: self._aggregation_of(name) or _Mean() for name in names}
 
-    def _aggregation_of(self, name: str) -> Callable[[Iterable[Pair | float]], float] | None:
-        aggregate = self._metrics[name].aggregate
+    def _aggregation_of(self, name: str) -> Callable[[Iterable[Pair | Sides | float]], float] | None:
+        aggregate = self._metrics[name].of_all
         return None if aggregate is None else lambda pairs: aggregate(pair for pair in pairs if isinstance(pair, tuple))
 
 

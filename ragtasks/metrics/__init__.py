@@ -14,12 +14,21 @@ from ragtasks.metrics._agreement import (
 from ragtasks.metrics._answer_text import answer_text
 from ragtasks.metrics._answerability import (
     ANS_ACC,
+    ANSWERABILITY_METRICS,
+    ANSWERED,
+    BALANCED_ANS_ACC,
+    DECLINED,
     LEFT_OUT,
     NO_VERDICT,
+    OTHER_SIDE,
+    SIDES,
+    accuracy_sides,
     answerability_accuracy,
+    answerability_scores,
     condition_paper,
     ibm_visible_answerability,
     is_settled,
+    with_sides,
 )
 from ragtasks.metrics._answers import (
     METRICS,
@@ -36,7 +45,7 @@ from ragtasks.metrics._answers import (
 )
 from ragtasks.metrics._citation_forms import parse_cited
 from ragtasks.metrics._idk_detectors import EncoderIdk, IdkLabel, NgramIdk
-from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
+from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores, Sides
 from ragtasks.metrics._no_answer import is_error_text, is_no_answer, is_tool_call, is_wrapped
 from ragtasks.metrics._words import is_negation
 from ragtasks.metrics.cited import (
@@ -129,12 +138,16 @@ from ragtasks.metrics.semantic import (
 from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, TurnErrorKind, turn_error
 
 __all__ = [
+    "ANSWERABILITY_METRICS",
+    "ANSWERED",
     "ANS_ACC",
+    "BALANCED_ANS_ACC",
     "CITED_PRECISION",
     "CITED_RECALL",
     "COPIED",
     "COUNT",
     "CUTOFFS",
+    "DECLINED",
     "DEPTH",
     "EVIDENCE_METRICS",
     "GROUNDED",
@@ -143,11 +156,13 @@ __all__ = [
     "METRICS",
     "NO_VERDICT",
     "NUGGET_SCORES",
+    "OTHER_SIDE",
     "PERCENT",
     "QUERY_METRICS",
     "RANKED_BY",
     "RESCALED",
     "RETRIEVAL_METRICS",
+    "SIDES",
     "SUB_NARRATIVE_SCORES",
     "SUPPORT_SCORES",
     "TURN_ERROR_METRICS",
@@ -176,13 +191,16 @@ __all__ = [
     "SearchResult",
     "SemanticScore",
     "Semantics",
+    "Sides",
     "Source",
     "Span",
     "TurnErrorKind",
     "accuracy",
     "accuracy_official",
+    "accuracy_sides",
     "answer_text",
     "answerability_accuracy",
+    "answerability_scores",
     "bert_scores",
     "by_query",
     "check_device",
@@ -251,6 +269,7 @@ __all__ = [
     "token_recall",
     "turn_error",
     "unseen_citations",
+    "with_sides",
     "without_progress_bars",
     "word_count",
 ]

@@ -3,14 +3,15 @@
 A refusal is correct on an unanswerable task and wrong on any other. Raw metrics compare a response with texts, and a
 refusal resembles none of them. Answerability is therefore checked first: the raw score counts only if the task has an
 answer and the response attempts it. There are two rules: the paper's, and the official script's, which also covers the
-tasks that the paper leaves out.
+tasks that the paper leaves out. Few tasks are unanswerable, so a system that answers everything has a high accuracy;
+its two sides are therefore scored separately too.
 """
 
 from __future__ import annotations
 
 import math
 
-from ragtasks.metrics._metric import Metric
+from ragtasks.metrics._metric import Metric, Scores
 from ragtasks.records import Answerability, IdkVerdict, Score
 
 NO_VERDICT = "no IDK verdict"
@@ -59,6 +60,49 @@ ANS_ACC = Metric(
     "answerability accuracy: share of responses that refuse exactly when they should",
     undefined_on=UNDEFINED_ON,
 )
+OTHER_SIDE = "not a question of this kind"
+"""Reason of a response without a score of one side, because its task belongs to the other side or to none."""
+ANSWERED = Metric(
+    "answered",
+    "share of the answerable and partially answerable questions that are answered",
+    undefined_on=UNDEFINED_ON | {Answerability.UNANSWERABLE},
+    undefined_reason=OTHER_SIDE,
+)
+DECLINED = Metric(
+    "declined",
+    "share of the unanswerable questions that are declined",
+    undefined_on=frozenset(Answerability) - {Answerability.UNANSWERABLE},
+    undefined_reason=OTHER_SIDE,
+)
+BALANCED_ANS_ACC = Metric(
+    "balanced_ans_acc",
+    "mean of answered and declined: ans_acc with equal weight of answerable and unanswerable questions",
+    undefined_on=UNDEFINED_ON,
+    is_balanced=True,
+    in_groups=False,
+)
+SIDES = (ANSWERED, DECLINED)
+ANSWERABILITY_METRICS = (ANS_ACC, *SIDES, BALANCED_ANS_ACC)
+"""Answerability accuracy, its two sides, and their mean."""
+
+
+def accuracy_sides(accuracy: float | None, answerability: Answerability) -> dict[str, float | None]:
+    """Return the two sides of a response's `ans_acc`, of which at most one is scored, and the value to be balanced."""
+    sides = {metric.name: None if answerability in metric.undefined_on else accuracy for metric in SIDES}
+    return {**sides, BALANCED_ANS_ACC.name: accuracy}
+
+
+def answerability_scores(answerability: Answerability, verdict: IdkVerdict | None, *, is_answer: bool = True) -> Scores:
+    """Return `answerability_accuracy` and its sides by name; arguments as there."""
+    return with_sides({}, answerability_accuracy(answerability, verdict, is_answer=is_answer), answerability)
+
+
+def with_sides(scores: Scores, accuracy: Score, answerability: Answerability) -> Scores:
+    """Return scores with a response's `ans_acc` and its sides."""
+    sides = {
+        metric.name: Score(None, OTHER_SIDE) if answerability in metric.undefined_on else accuracy for metric in SIDES
+    }
+    return {**scores, ANS_ACC.name: accuracy, **sides, BALANCED_ANS_ACC.name: accuracy}
 
 
 LEFT_OUT = "conversational tasks are left out (paper, section 6.3.3)"

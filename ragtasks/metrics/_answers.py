@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtasks.metrics._answerability import (
-    ANS_ACC,
+    ANSWERABILITY_METRICS,
     NO_VERDICT,
-    answerability_accuracy,
+    answerability_scores,
     condition_ibm,
     condition_paper,
 )
@@ -65,7 +65,7 @@ METRICS = (
         needs_official_prompts=True,
         rubrics=_RL_F.union(_CONDITIONS),
     ),
-    ANS_ACC,
+    *ANSWERABILITY_METRICS,
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_recall", "share of the reference answer's words in the response", in_groups=False),
     Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED, in_groups=False),
@@ -193,7 +193,7 @@ def _score(evidence: _Evidence, reason: str) -> Scores:
     rb_alg, bert = _rb_alg(evidence, reason), bert_scores(evidence.semantic, reason)
     return {
         **rb_alg,
-        "ans_acc": answerability_accuracy(task.answerability, evidence.label.verdict, is_answer=evidence.is_answer),
+        **answerability_scores(task.answerability, evidence.label.verdict, is_answer=evidence.is_answer),
         "rouge_l": Score(evidence.rouge_l),
         "token_recall": Score(token_recall(evidence.response.text, task.target, task.language)),
         **{name: bert[name] for name in ("bert_recall", "bert_precision", "bert_k_precision")},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
 from ragtasks.records import Answerability, Score
 
@@ -13,6 +15,8 @@ Scores = dict[str, Score]
 
 Pair = tuple[str, tuple[str, ...]]
 """A response and its reference answers."""
+Sides = tuple[float, float]
+"""The value of a response in a balanced mean: on an answerable task, on an unanswerable task; NaN for the other."""
 
 RESCALED = (-math.inf, 1.0)
 """Bounds of a BERTScore score. With a baseline, a response that matches less than unrelated text scores below 0."""
@@ -40,6 +44,8 @@ class Metric:
     """Smallest and largest value of one response."""
     aggregate: Callable[[Iterable[Pair]], float] | None = None
     """Function from pairs to one score of all responses, such as corpus BLEU. None: the mean over responses."""
+    is_balanced: bool = False
+    """Whether the mean gives answerable and unanswerable tasks equal weight, whatever their number."""
     in_groups: bool = True
     """Whether the harness's table for a group of tasks shows the metric."""
     undefined_on: frozenset[Answerability] = frozenset()
@@ -49,6 +55,18 @@ class Metric:
     rubrics: frozenset[str] = frozenset()
     """Judge rubrics that the score depends on. Empty: any rubric of the suite, so all of them are judged."""
 
+    @property
+    def of_all(self) -> Callable[[Iterable[Any]], float] | None:
+        """Function from the logged values of all responses to their score; None for the plain mean."""
+        return balanced_mean if self.is_balanced else self.aggregate
+
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
         """Return whether responses get this score, depending on whether judges run and use the official prompts."""
         return (judges or not self.needs_judges) and (official_prompts or not self.needs_official_prompts)
+
+
+def balanced_mean(pairs: Iterable[Sides]) -> float:
+    """Return the mean of the means of the two sides; NaN if a side has no value."""
+    sides = zip(*pairs, strict=True)
+    scored = [[value for value in side if not math.isnan(value)] for side in sides]
+    return fmean(map(fmean, scored)) if scored and all(scored) else math.nan

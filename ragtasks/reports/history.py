@@ -20,7 +20,7 @@ from ragtasks.errors import (
     missing_path_error,
 )
 from ragtasks.files import parse_json
-from ragtasks.metrics import Metric
+from ragtasks.metrics import OTHER_SIDE, SIDES, Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, checked_answers, column_of, estimate_of
 from ragtasks.results import (
@@ -186,7 +186,8 @@ def _results_error(path: Path, found: str) -> BenchmarkFileError:
 # One results file as entries: means and provenance per model, benchmark and setting, without responses. Ranked entries
 # also have intervals, and the values of the metric that ranks them.
 
-_PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # those of the MTRAG paper's Table 5
+_LISTED = ("rl_f", "rb_llm", "rb_alg", "ans_acc", *(side.name for side in SIDES))
+"""The metrics of the MTRAG paper's Table 5, and the two sides of the last one."""
 SAMPLE = " (sample)"
 """End of a benchmark's label if it is the shipped sample."""
 
@@ -245,8 +246,8 @@ class Entry:
 
     @property
     def main_metrics(self) -> tuple[Metric, ...]:
-        """The paper's metrics of the entry, or else its suite's first, and `empty` if any response is empty."""
-        chosen = tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
+        """The paper's metrics with the sides of `ans_acc`, or the suite's first; and `empty` if a response is empty."""
+        chosen = tuple(metric for metric in self.metrics if metric.name in _LISTED) or self.metrics[:1]
         return (*chosen, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
 
 
@@ -313,8 +314,23 @@ def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mappi
     """
     if metric.aggregate is not None:
         return _aggregate(metric.name, summary.n, tasks, results)
+    if metric.is_balanced:
+        return _balanced(summary)
     metric_summary = summary.metrics.get(metric.name)
-    return None if metric_summary is None else Value(metric_summary.mean, metric_summary.n_scored, metric_summary.n)
+    if metric_summary is None:
+        return None
+    n = metric_summary.n - metric_summary.unscored.get(OTHER_SIDE, 0)
+    return Value(metric_summary.mean, metric_summary.n_scored, n)
+
+
+def _balanced(summary: Summary) -> Value | None:
+    """Return the balanced mean, without a value if a side has none; None for summaries of earlier versions."""
+    sides = [summary.metrics[metric.name] for metric in SIDES if metric.name in summary.metrics]
+    if len(sides) < 2:
+        return None
+    means = [side.mean for side in sides if side.mean is not None]
+    value = sum(means) / 2 if len(means) == 2 else None
+    return Value(value, sum(side.n_scored for side in sides) if value is not None else 0, summary.n)
 
 
 def _aggregate(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:

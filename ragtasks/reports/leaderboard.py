@@ -27,7 +27,7 @@ from ragtasks.tables import coded, fixed, grouped, p_text
 _HIDDEN = {"configuration", "judge usage"}  # local paths and addresses are for `ragtasks results show` only
 # An absolute path, as the complete text, a member of a list, or a value of JSON. Its folders are local.
 _FOLDERS = re.compile(r"""(^|[;,:]\s|["'(=:])(?:/(?!/)|[A-Za-z]:[\\/])(?:[^"',;()]*[\\/])?(?=[^\s"',;()\\/])""")
-_N_MAIN = 4  # columns that are visible by default
+_N_MAIN = 6  # columns that are visible by default
 _TITLE = ("benchmark", "setting", "encoder", "judges", "idk detector")
 
 

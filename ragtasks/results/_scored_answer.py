@@ -21,7 +21,18 @@ from ragtasks.benchmarks import response_of
 from ragtasks.errors import misfits
 from ragtasks.files import canonical_hash, parse_json
 from ragtasks.judges import UNASKED
-from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric, Pair
+from ragtasks.metrics import (
+    ANS_ACC,
+    ANSWERED,
+    BALANCED_ANS_ACC,
+    COUNT,
+    DECLINED,
+    TURN_ERROR_NAMES,
+    Metric,
+    Pair,
+    Sides,
+    accuracy_sides,
+)
 from ragtasks.records import Answerability, CallProblem, Ending, Response, Task
 
 
@@ -243,11 +254,19 @@ class ScoredAnswer:
 
     @cached_property
     def values(self) -> Mapping[str, float | None]:
-        """Metric -> value: the scores, the usage of answer and judging, and 1 or 0 for each kind of turn error."""
+        """Metric -> value: the scores, the usage of answer and judging, and 1 or 0 for each kind of turn error.
+
+        The two sides of `ans_acc` are derived for scores of earlier versions.
+        """
         kind = self.turn_error_kind
         errors = {} if kind is None else {name: float(name == kind) for name in sorted(TURN_ERROR_NAMES)}
         judging = [call for verdict in self.requested for call in verdict.get("calls", ())]
-        return {**self.scores, **_usage_values(self.usage, judging), **errors}
+        return {**self._with_sides(self.scores), **_usage_values(self.usage, judging), **errors}
+
+    def _with_sides(self, scores: Mapping[str, float | None]) -> Mapping[str, float | None]:
+        if ANS_ACC.name not in scores:
+            return scores
+        return {**scores, **accuracy_sides(scores[ANS_ACC.name], self.task.answerability)}
 
     @property
     def turn_error_kind(self) -> str | None:
@@ -267,7 +286,7 @@ class ScoredAnswer:
     @cached_property
     def again(self) -> tuple[Mapping[str, float | None], ...]:
         """Metric -> value in each further judging, or None if unscored."""
-        return tuple(judging["values"] for judging in self.repeats)
+        return tuple(self._with_sides(judging["values"]) for judging in self.repeats)
 
     @property
     def requested(self) -> list[LoggedVerdict]:
@@ -358,11 +377,13 @@ def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:
     return scoring
 
 
-def logged_values(answer: ScoredAnswer) -> dict[str, float | Pair]:
+def logged_values(answer: ScoredAnswer) -> dict[str, float | Pair | Sides]:
     """Return metric -> logged value: the score, NaN if unscored, or the input of a metric over all responses."""
     scores = {name: math.nan if score is None else score for name, score in answer.scores.items()}
     pair = answer.response.text, tuple(task.target for task in answer.task.variants)
-    return {**scores, **dict.fromkeys(answer.together, pair)}
+    is_balanced = answer.scores.get(BALANCED_ANS_ACC.name) is not None
+    sides = {BALANCED_ANS_ACC.name: (scores[ANSWERED.name], scores[DECLINED.name])} if is_balanced else {}
+    return {**scores, **sides, **dict.fromkeys(answer.together, pair)}
 
 
 def rewritten_sample(answer: ScoredAnswer) -> dict[str, Any]:
@@ -443,7 +464,12 @@ def _is_pair(value: Any) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number, or None for NaN: JSON of the harness has NaN for a missing score, and the reader None."""
+    """Return a number, or None for NaN: JSON of the harness has NaN for a missing score, and the reader None.
+
+    Of the two sides of a balanced mean, the scored one is returned.
+    """
+    if isinstance(value, list):
+        return next(filter(lambda number: number is not None, map(_number, value)), None)
     if value is None or math.isnan(value):
         return None
     if math.isinf(value):

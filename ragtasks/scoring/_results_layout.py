@@ -161,7 +161,7 @@ def _scores(
     filter_name = rows[0]["filter"]
     alias = saved.get("results", {}).get(name, {}).get("alias", name)
     scores: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
-    aggregates = {metric.name: metric.aggregate for metric in _metrics(provenance) if metric.aggregate}
+    aggregates = {metric.name: metric.of_all for metric in _metrics(provenance) if metric.of_all}
     for metric in rows[0]["metrics"]:
         scored = [row[metric] for row in rows if isinstance(row[metric], tuple) or not math.isnan(row[metric])]
         mean = aggregates.get(metric, _mean)

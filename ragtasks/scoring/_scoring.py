@@ -15,7 +15,7 @@ from ragtasks.clients import joined_spending
 from ragtasks.config import EvaluationConfig
 from ragtasks.config.environment import run_store, secret
 from ragtasks.judges import Verdicts
-from ragtasks.metrics import IdkLabel, Metric, Scores
+from ragtasks.metrics import ANS_ACC, IdkLabel, Metric, Scores, with_sides
 from ragtasks.progress import step
 from ragtasks.records import Response, Score
 from ragtasks.results import LoggedJudging, LoggedVerdict, ScoredAnswer
@@ -205,6 +205,9 @@ def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:
     scored = suite.score(inputs[0])
     for variant_scores in map(suite.score, inputs[1:]):
         scored = [_best(suite.metrics, *pair) for pair in zip(scored, variant_scores, strict=True)]
+    if len(inputs) > 1 and ANS_ACC in suite.metrics:  # a side by the first label, and right if either label accepts it
+        rows = zip(scored, inputs[0].responses, strict=True)
+        scored = [with_sides(scores, scores[ANS_ACC.name], response.task.answerability) for scores, response in rows]
     bounds = {metric.name: metric.bounds for metric in suite.metrics}
     return [{name: _bounded_score(score, bounds.get(name)) for name, score in scores.items()} for scores in scored]
 

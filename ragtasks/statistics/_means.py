@@ -183,7 +183,7 @@ def _gaps(column: Clustered) -> Floats:
 
 def _reason(column: Clustered, error: float | None) -> str:
     if not column.n_values:
-        return NOTHING_SCORED
+        return column.missing or NOTHING_SCORED
     if len(column.ids) < MIN_CLUSTERS:
         return TOO_FEW_CLUSTERS
     return NOTHING_VARIES if error == 0 else ""
@@ -346,7 +346,7 @@ class Clustered:
     sums: Floats
     """Sum of the values of each cluster; shape (clusters,)."""
     counts: Floats
-    """Number of scored values of each cluster, at least 1; shape (clusters,)."""
+    """Number of scored values of each cluster, at least 1, or the sum of their weights; shape (clusters,)."""
     n_values: int
     """Scored values of all clusters."""
     n_unscored: int
@@ -359,10 +359,12 @@ class Clustered:
     """Additional standard error of the mean, such as that of an estimated map of the values."""
     half_step: float = 0.0
     """Half of the smallest change of the mean if the values are on a grid such as 0 and 1; else 0."""
+    missing: str = ""
+    """Why there is no mean although values are scored; empty otherwise."""
 
     @property
     def mean(self) -> float | None:
-        """Mean over all scored values with equal weights; None without any."""
+        """Mean over all scored values, by their weights; None without any."""
         return float(self.sums.sum() / self.counts.sum()) if self.n_values else None
 
 
@@ -398,6 +400,74 @@ def cluster(
         bounds=bounds,
         extra_error=extra_error,
         half_step=_step(scored) / (2 * len(scored)) if scored else 0.0,
+    )
+
+
+# A balanced mean is the mean of the means of several classes, such as answerable and unanswerable tasks. It is a mean
+# with weights: n / (k n_c) for an item of a class with n_c of all n items. An item's own class mean is subtracted for
+# the spread, since the number of tasks in each class is no property of the system.
+#
+# Source: W. G. Cochran, Sampling Techniques (3rd ed., 1977), section 5A.9, with the conversations as sampling units.
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Classes of items with equal weight in a mean."""
+
+    classes: tuple[str, ...]
+    """Names of all classes."""
+    class_of: Mapping[str, str]
+    """Item -> class."""
+
+
+def estimate_balanced(
+    values: Sequence[float | None],
+    clusters: Sequence[str],
+    classes: Sequence[str],
+    names: Sequence[str],
+    bounds: tuple[float, float] = UNBOUNDED,
+) -> Estimate:
+    """Return the mean of the means of classes, with its interval; `classes` has that of each item, `names` all."""
+    return _estimate(_cluster_balanced(values, clusters, classes, names, bounds=bounds), 0.95, None)
+
+
+def _cluster_balanced(
+    values: Sequence[float | None],
+    clusters: Sequence[str],
+    classes: Sequence[str],
+    names: Sequence[str],
+    *,
+    bounds: tuple[float, float],
+    extra_error: float = 0.0,
+) -> Clustered:
+    """Return the values summed by cluster so that their mean is the balanced mean; none if a class has no value."""
+    scored = [
+        (value, cluster_name, class_name)
+        for value, cluster_name, class_name in zip(values, clusters, classes, strict=True)
+        if value is not None
+    ]
+    members = grouped(scored, lambda item: item[2])
+    absent = [name for name in names if name not in members]
+    if absent:
+        nothing = cluster([None] * len(values), clusters, bounds)
+        return replace(nothing, missing=f"no score on {' and '.join(absent)} tasks")
+    means = {name: math.fsum(value for value, *_ in items) / len(items) for name, items in members.items()}
+    weights = {name: len(scored) / len(means) / len(items) for name, items in members.items()}
+    mean = math.fsum(means.values()) / len(means)
+    items_of = grouped(scored, lambda item: item[1])
+    ids = tuple(sorted(items_of))
+    counts = np.array([math.fsum(weights[name] for *_, name in items_of[id_]) for id_ in ids], dtype=np.float64)
+    gaps = [math.fsum(weights[name] * (value - means[name]) for value, _, name in items_of[id_]) for id_ in ids]
+    return Clustered(
+        ids=ids,
+        sums=mean * counts + np.array(gaps, dtype=np.float64),
+        counts=counts,
+        n_values=len(scored),
+        n_unscored=len(values) - len(scored),
+        spread=math.fsum((weights[name] * (value - means[name])) ** 2 for value, _, name in scored),
+        bounds=bounds,
+        extra_error=extra_error,
+        half_step=_step(value for value, *_ in scored) * min(weights.values()) / (2 * len(scored)),
     )
 
 
@@ -532,6 +602,19 @@ class Column:
     """Remark for the reader, as a sentence without the name; may be empty."""
     moves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Item with a mapped score -> its changes if a cluster of the map's data is left out (`shared_error`)."""
+    balance: Balance | None = None
+    """Classes of items with equal weight in the mean; None if all items have equal weight."""
+
+    def clustered(
+        self, values: Mapping[str, float | None], bounds: tuple[float, float], extra_error: float
+    ) -> Clustered:
+        """Return values of this column's items, or differences of its values, summed by cluster."""
+        scores, clusters = list(values.values()), [self.cluster_of[item] for item in values]
+        if self.balance is None:
+            return cluster(scores, clusters, bounds, extra_error)
+        classes = [self.balance.class_of[item] for item in values]
+        names = self.balance.classes
+        return _cluster_balanced(scores, clusters, classes, names, bounds=bounds, extra_error=extra_error)
 
     def map_error(self, values: Mapping[str, float | None]) -> float:
         """Return the standard error of the mean of some values due to the map of this column's scores."""
@@ -657,14 +740,15 @@ def compare(
     # Both sides may be mapped, each by its own map.
     extra = math.hypot(first.map_error(gaps), second.map_error(gaps))
     bounds = (lowest - largest, highest - smallest)
-    clustered = cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], bounds, extra)
+    clustered = first.clustered(gaps, bounds, extra)
     (difference,) = estimate_means([clustered], tested=tested, level=level, is_discrete=is_discrete)
-    both = [(a, b) for i, a in first.values.items() if a is not None and (b := second.values.get(i)) is not None]
+    both = [item for item, gap in gaps.items() if gap is not None]
+    first_mean, second_mean = (_mean_over(both, side) for side in (first, second))
     return Comparison(
         first=first,
         second=second,
-        first_mean=sum(first_value for first_value, _ in both) / len(both) if both else None,
-        second_mean=sum(second_value for _, second_value in both) / len(both) if both else None,
+        first_mean=first_mean,
+        second_mean=second_mean,
         gaps=clustered,
         difference=difference,
         n_unshared=len(first.values) + len(second.values) - 2 * len(gaps),
@@ -675,9 +759,17 @@ def mean_columns(columns: Sequence[Column]) -> tuple[Mean, ...]:
     """Return each column's mean, in order."""
     means = []
     for column in columns:
-        labels, values = [column.cluster_of[item] for item in column.values], list(column.values.values())
-        means.append(Mean(column, estimate_mean(values, labels, column.bounds, column.map_error(column.values))))
+        clustered = column.clustered(column.values, column.bounds, column.map_error(column.values))
+        means.append(Mean(column, _estimate(clustered, 0.95, None)))
     return tuple(means)
+
+
+def _mean_over(items: Sequence[str], column: Column) -> float | None:
+    """Return the mean of a column over items that it scored; None without items."""
+    if column.balance is not None:
+        return column.clustered({item: column.values[item] for item in items}, column.bounds, 0.0).mean
+    values = [value for item in items if (value := column.values[item]) is not None]
+    return sum(values) / len(values) if values else None
 
 
 def _check(columns: Sequence[Column], baseline: str | None) -> None:

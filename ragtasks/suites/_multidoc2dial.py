@@ -8,14 +8,14 @@ all questions. The paper's perplexity is a separate harness task, because it req
 from __future__ import annotations
 
 from ragtasks.metrics import (
-    ANS_ACC,
+    ANSWERABILITY_METRICS,
     PERCENT,
     RESCALED,
     IdkLabel,
     Metric,
     Scores,
     SemanticScore,
-    answerability_accuracy,
+    answerability_scores,
     bert_scores,
     corpus_bleu,
     idk_and_empty,
@@ -46,7 +46,7 @@ METRICS = (
     Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
     Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
     Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
-    ANS_ACC,
+    *ANSWERABILITY_METRICS,
     Metric("cannot_answer", "share of responses that are the token <cannot_answer>", higher_is_better=None),
     Metric("idk_yes", "share of responses that refuse, by the token or in words", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),
@@ -80,7 +80,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
     is_answerable, is_answer = task.answerability is Answerability.ANSWERABLE, not is_no_answer(response.text)
     return {
         **overlaps,
-        "ans_acc": answerability_accuracy(task.answerability, refusal.verdict, is_answer=is_answer),
+        **answerability_scores(task.answerability, refusal.verdict, is_answer=is_answer),
         "cannot_answer": Score(float(is_token(response.text))),
         **idk_and_empty(response, refusal),
         "coverage": Score(float(all(overlap.value is not None for overlap in needed)))

@@ -77,6 +77,21 @@ def test_a_group_has_the_mean_over_its_scored_responses(
     assert scores[f"{partly_scored}_stderr,sample"] == "N/A"
 
 
+def test_a_task_has_the_balanced_mean_of_the_sides_of_its_accuracy(evaluate: Callable[..., dict[str, Any]]) -> None:
+    results = evaluate("ragtasks-extractive", "mtrag_un_reference", limit=None, bootstrap_iters=10)
+    balanced = []
+    for task, samples in results["samples"].items():
+        scores = results["results"][task]
+        for name, labels in {"answered": {"ANSWERABLE", "PARTIAL"}, "declined": {"UNANSWERABLE"}}.items():
+            expected = expected_mean([row["ans_acc"] for row in samples if row["doc"]["answerability"] in labels])
+            assert scores[f"{name},sample"] == pytest.approx(expected, nan_ok=True)
+        balanced.append(scores["balanced_ans_acc,sample"])
+        expected = (scores["answered,sample"] + scores["declined,sample"]) / 2
+        assert balanced[-1] == pytest.approx(expected, nan_ok=True)
+    assert not all(map(math.isnan, balanced))
+    assert "balanced_ans_acc,sample" not in results["groups"]["mtrag_un_reference"]
+
+
 def test_a_group_without_any_scored_response_has_no_score(evaluate: Callable[..., dict[str, Any]]) -> None:
     scores = evaluate("ragtasks-extractive", "mtrag_un_reference")["groups"]["mtrag_un_reference"]
     assert math.isnan(scores["rb_alg,sample"])  # no encoder

@@ -16,8 +16,8 @@ from tests.harness._endpoint import Endpoint
 
 Command = Callable[..., CommandResult]
 UNSCORED = (
-    "without any value, so not in the tables: bert_k_precision, bert_precision, bert_recall, rb_alg, rb_alg_ibm, "
-    "rb_alg_raw"
+    "without any value, so not in the tables: balanced_ans_acc, bert_k_precision, bert_precision, bert_recall, "
+    "declined, rb_alg, rb_alg_ibm, rb_alg_raw"
 )
 TWO_TASKS = ("--tasks", "mtrag_reference_fiqa,mtrag_reference_govt", "--limit", "1")
 

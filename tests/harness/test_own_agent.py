@@ -54,7 +54,9 @@ def test_searches_of_a_custom_agent_score_as_those_of_a_harness_task(command: Co
     assert by_task.keys() == logged.keys()
     for name, sample in by_task.items():
         assert sample["metrics"] == logged[name]["metrics"]
-        values = {metric: logged[name][metric] for metric in sample["metrics"] if metric not in UNSAID}
+        assert sample["balanced_ans_acc"] == pytest.approx(logged[name]["balanced_ans_acc"], nan_ok=True)
+        others = {*UNSAID, "balanced_ans_acc"}
+        values = {metric: logged[name][metric] for metric in sample["metrics"] if metric not in others}
         assert {metric: sample[metric] for metric in values} == pytest.approx(values, nan_ok=True)
         assert set(sample["doc"]["scoring"]["unscored"]) >= UNSAID
         steps = (row["doc"]["trajectory"] for row in (sample, logged[name]))

@@ -171,7 +171,7 @@ def test_the_ibm_profile_uses_only_the_visible_label() -> None:
 def test_scores_that_depend_on_a_missing_verdict_are_unscored() -> None:
     scores = score_one("90 metres", None)
     unscored = {name for name, score in scores.items() if score.value is None}
-    assert unscored == {"rb_alg", "ans_acc", "idk_yes", "idk_partial"}
+    assert unscored == {"rb_alg", "ans_acc", "answered", "declined", "balanced_ans_acc", "idk_yes", "idk_partial"}
     assert scores["coverage"].value == 0
     assert "not Latin script" in scores["idk_yes"].reason
 
@@ -180,7 +180,8 @@ def test_scores_that_depend_on_a_missing_verdict_are_unscored() -> None:
 @pytest.mark.parametrize("answerability", [Answerability.ANSWERABLE, Answerability.UNANSWERABLE])
 def test_without_an_encoder_refusals_alone_give_no_score(verdict: IdkVerdict, answerability: Answerability) -> None:
     scores = score_one("90 metres", verdict, NO_ENCODER, answerability)
-    assert {name for name, score in scores.items() if score.value is None} == NEEDS_ENCODER
+    other_side = "declined" if answerability is Answerability.ANSWERABLE else "answered"
+    assert {name for name, score in scores.items() if score.value is None} == {*NEEDS_ENCODER, other_side}
     assert {scores[name].reason for name in NEEDS_ENCODER} == {"encoder: none"}
 
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from ragtasks.metrics import (
     LEFT_OUT,
     NO_VERDICT,
+    OTHER_SIDE,
     answerability_accuracy,
+    answerability_scores,
     condition_paper,
     ibm_visible_answerability,
     is_settled,
@@ -129,3 +131,17 @@ def test_accuracy_requires_refusals_on_unanswerable_tasks_only(
         assert score == Score(None, NO_VERDICT)
     else:
         assert score == Score(float((verdict is YES) == (label is Answerability.UNANSWERABLE)))
+
+
+@pytest.mark.parametrize("label", Answerability)
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("is_answer", [True, False])
+def test_a_response_is_scored_on_the_side_of_its_task_only(
+    label: Answerability, verdict: IdkVerdict | None, *, is_answer: bool
+) -> None:
+    scores = answerability_scores(label, verdict, is_answer=is_answer)
+    accuracy = answerability_accuracy(label, verdict, is_answer=is_answer)
+    answerable = {Answerability.ANSWERABLE, Answerability.PARTIAL}
+    assert scores["ans_acc"] == scores["balanced_ans_acc"] == accuracy
+    assert scores["answered"] == (accuracy if label in answerable else Score(None, OTHER_SIDE))
+    assert scores["declined"] == (accuracy if label is Answerability.UNANSWERABLE else Score(None, OTHER_SIDE))

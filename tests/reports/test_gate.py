@@ -102,6 +102,31 @@ def test_the_sign_is_reversed_if_lower_values_are_better() -> None:
     assert better.verdict is GateStatus.NOT_WORSE
 
 
+def test_each_side_of_the_accuracy_has_its_own_margin(tmp_path: Path) -> None:
+    """A system that stops declining loses little accuracy, because few questions are unanswerable."""
+
+    def system(name: str, declined: float) -> GatedSystem:
+        labels = ["UNANSWERABLE" if number % 5 == 0 else "ANSWERABLE" for number in range(4 * N)]
+        answers = [
+            row(number, 0.5, answerability=label, values={"ans_acc": declined if label == "UNANSWERABLE" else 1.0})
+            for number, label in enumerate(labels)
+        ]
+        return side_of(evaluation(answers, model=name))
+
+    before, now = system("old", 1.0), system("new", 0.0)
+    save_baseline(before, tmp_path / "before.json")
+    for baseline in (before, read_side(tmp_path / "before.json")):
+        margins = {"ans_acc": 0.3, "answered": 0.1, "declined": 0.3, "balanced_ans_acc": 0.3}
+        result = gated(now, baseline, margins=margins)
+        verdicts = {line.metric.name: (line.verdict.value, line.change.value) for line in result.rows}
+        assert verdicts == {
+            "ans_acc": ("not worse", pytest.approx(-0.2)),
+            "answered": ("not worse", 0.0),
+            "declined": ("worse", -1.0),
+            "balanced_ans_acc": ("worse", -0.5),
+        }
+
+
 def test_turn_errors_are_tested_and_unexamined_turns_are_reported(tmp_path: Path) -> None:
     margins = {"invented": 0.1}
     before, now = (side(lambda _: 0.5, name=str(share), values={"invented": share}) for share in (0.0, 1.0))
@@ -441,7 +466,7 @@ def test_a_harmless_difference_is_a_note() -> None:
         ({"slices": ("domain=fiqa",)}, "unknown slice 'domain=fiqa'"),
         ({"slices": ("domian",)}, "did you mean 'domain'"),
         ({"slice_margins": {"ans_acc": 0.1}}, "add it to margins"),
-        ({"margins": {}}, r"--margin rb_llm=0.03.*Metrics: rb_llm, ans_acc, rouge_l"),
+        ({"margins": {}}, r"--margin rb_llm=0.03.*Metrics: rb_llm, ans_acc, answered, .*rouge_l"),
         ({"may_differ": ("promts",)}, "may_differ 'promts': did you mean 'prompts'"),
     ],
 )

@@ -215,12 +215,16 @@ def test_empty_responses_are_next_to_the_ranking_score_with_a_note(tmp_path: Pat
     save(tmp_path / "silent", "silent", values=lambda _: {**values, "empty": 1.0})
     save(tmp_path / "other", "other", values=lambda _: {**values, "empty": 0.0})
     (table,) = tables_of(tmp_path)
-    assert [metric.name for metric in table.metrics] == ["ans_acc", "empty", "rouge_l", "rb_alg"]
+    assert [metric.name for metric in table.metrics] == [
+        *("ans_acc", "empty", "answered", "rouge_l", "rb_alg", "declined", "balanced_ans_acc")
+    ]
     text = page_of(tmp_path)
     assert "Some responses are empty; <code>empty</code>: share of responses without any text." in text
     (tmp_path / "silent" / "results_2026-01-01.json").unlink()
     (table,) = tables_of(tmp_path)
-    assert [metric.name for metric in table.metrics] == ["ans_acc", "rouge_l", "empty", "rb_alg"]
+    assert [metric.name for metric in table.metrics] == [
+        *("ans_acc", "answered", "rouge_l", "empty", "rb_alg", "declined", "balanced_ans_acc")
+    ]
     assert "are empty" not in page_of(tmp_path)
 
 
@@ -238,7 +242,13 @@ def test_a_metric_without_values_does_not_rank(tmp_path: Path) -> None:
     for model, value in {"a": 0.25, "b": 0.75}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": None, "ans_acc": value})
     (table,) = tables_of(tmp_path)
-    assert [metric.name for metric in table.metrics] == ["ans_acc", "rb_alg"]
+    assert [metric.name for metric in table.metrics] == [
+        "ans_acc",
+        "answered",
+        "rb_alg",
+        "declined",
+        "balanced_ans_acc",
+    ]
     assert [standing.entry.model for standing in table.standings] == ["b", "a"]
 
 

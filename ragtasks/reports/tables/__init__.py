@@ -22,6 +22,7 @@ from ragtasks.reports.tables._report import (
     report_sections,
 )
 from ragtasks.reports.tables._scores import (
+    BOTH_SIDES,
     DIMENSIONS,
     EMPTY,
     by_setting,
@@ -38,6 +39,7 @@ from ragtasks.reports.tables._scores import (
 from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of, spending_line
 
 __all__ = [
+    "BOTH_SIDES",
     "CLASSES",
     "CONVERSATION_METRICS",
     "COSTS",

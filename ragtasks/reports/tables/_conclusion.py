@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from ragtasks.metrics import Metric
+from ragtasks.metrics import ANS_ACC, ANSWERABILITY_METRICS, Metric
 from ragtasks.reports.tables._losses import loss_sentence
 from ragtasks.reports.tables._published import published_sentences
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines, verdict_lines
 from ragtasks.reports.tables._scores import (
+    BOTH_SIDES,
     by_setting,
     checked_answers,
     column_of,
@@ -19,6 +20,8 @@ from ragtasks.reports.tables._scores import (
     missing_from,
     offered_tasks,
     plain_mean,
+    score_cell,
+    with_sides,
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
 from ragtasks.results import Evaluation, ScoredAnswer, early_stop_text, shortened_prompts
@@ -40,7 +43,7 @@ TO_THE_BEST = "vs. best"
 """Head of the column with the differences to the best model."""
 
 COVERAGES = ("coverage", "judge_coverage")
-_NOT_MAIN = ("ans_acc", *COVERAGES)
+_NOT_MAIN = (*(metric.name for metric in ANSWERABILITY_METRICS), *COVERAGES)
 _WITHOUT_MAIN = ("rouge_l", "grounded")
 """Metrics of the first table if no response has the main score: refusals alone are not enough to judge the answers."""
 _MAX_LISTED = 4  # models or evaluations in one line
@@ -60,8 +63,9 @@ def conclusion(
 ) -> tuple[Table, str]:
     """Return a table of models by setting, and one sentence about the leader.
 
-    The table has the main score, its difference to the best, answerability accuracy, the requested metrics, and
-    coverage if it is below 1. Its legend has the main loss, the most frequent turn errors, and one warning per line.
+    The table has the main score, its difference to the best, answerability accuracy and its two sides, the requested
+    metrics, and coverage if it is below 1. Its legend has the main loss, the most frequent turn errors, and one warning
+    per line.
     For the user's own rows, one system gets a table of all its scores, and several systems get no column of settings.
     """
     is_own = evaluations[0].has_own_rows
@@ -83,7 +87,7 @@ def conclusion(
     more_metrics = _more_metrics(evaluations, present, main, requested)
     table_rows: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
-        scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *more_metrics)]
+        scores = [score_cell(rows, name, present, n_tasks=n_tasks[key]) for name in (main, *more_metrics)]
         rank = "baseline" if is_baseline(key[1]) else "-" if n_tasks[key] is None else "fewer tasks: not ranked"
         comparison = [comparison_texts.get(key, rank)] if comparison_texts else []
         table_rows.append((*key[is_own:], len(rows), scores[0], *comparison, *scores[1:]))
@@ -100,7 +104,7 @@ def conclusion(
 def _more_metrics(
     evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, requested: Sequence[str] = ()
 ) -> list[str]:
-    """Return the other metrics of the first table: the requested ones, and coverage if it is below 1."""
+    """Return the other columns: `ans_acc` with its sides, the requested metrics, and coverage if it is below 1."""
     missing_main = unscored_main(evaluations, present)
     requested = [
         *requested,
@@ -110,8 +114,8 @@ def _more_metrics(
     partial = partial_coverages(rows)
     if missing_main:
         partial.remove("coverage")  # a sentence reports that it is 0
-    names = ("ans_acc", *(_WITHOUT_MAIN if missing_main else ()), *requested, *partial)
-    return [metric_name for metric_name in dict.fromkeys(names) if metric_name in present and metric_name != main]
+    names = with_sides((ANS_ACC.name, *(_WITHOUT_MAIN if missing_main else ()), *requested, *partial), present)
+    return [name for name in dict.fromkeys(names) if name == BOTH_SIDES or (name in present and name != main)]
 
 
 def partial_coverages(rows: Sequence[ScoredAnswer]) -> list[str]:
@@ -392,7 +396,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     main = [name for name in present if name not in _NOT_MAIN][:1]
     missing_main = unscored_main([evaluation], present)
     names = [*main, *_more_metrics([evaluation], present, "".join(main))]
-    cells = (mean_of(rows, name, present[name].bounds) for name in names)
+    cells = (score_cell(rows, name, present) for name in names)
     line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
     legend = (
         f"{unscored_sentence(evaluation, missing_main)}." if missing_main else "",

@@ -13,7 +13,7 @@ from ragtasks.metrics import Metric
 from ragtasks.published import PublishedTable, published_subsets, published_table
 from ragtasks.records import Answerability, Setting
 from ragtasks.reports.tables._published import official_judge, with_passages_of_setting
-from ragtasks.reports.tables._scores import by_setting, metric_columns, row_slices
+from ragtasks.reports.tables._scores import BOTH_SIDES, by_setting, metric_columns, row_slices, with_sides
 from ragtasks.results import Evaluation, ScoredAnswer, value_at
 from ragtasks.statistics import estimate_mean
 from ragtasks.tables import Cell, Table, Value, table_of
@@ -77,7 +77,7 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
     if not evaluations or evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
         return
     paper = published_table("MTRAG paper, Table 5")
-    names = [name for name in _comparable(evaluations, paper) if name in present]
+    names = with_sides((name for name in _comparable(evaluations, paper) if name in present), present)
     answers = tuple(_answer_rows(evaluations, metric_columns(names, present), paper))
     if answers and names:
         _, encoder, detector = evaluations[0].kind
@@ -130,7 +130,7 @@ def _answer_rows(
         for model, rows in ours:
             yield (setting, model, "ours", len(rows), *(score(rows) for score in columns.values()))
         for row in paper.of(setting) if ours else ():
-            scores = (paper.score(row, name) for name in columns)
+            scores = ("-" if name == BOTH_SIDES else paper.score(row, name) for name in columns)
             yield (setting, row.name, "paper", str(paper.n), *scores)
 
 

@@ -61,7 +61,7 @@ def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
 
 def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
     """Return whether a score depends on judges, directly or through a judge's label of refusals that changed it."""
-    if metric.name == _COVERAGE or metric.aggregate is not None:
+    if metric.name == _COVERAGE or metric.of_all is not None:
         return False
     has_value = any(row.values.get(metric.name) is not None for row in rows)
     moved = any(values.get(metric.name) != row.values.get(metric.name) for row in rows for values in row.again)

@@ -13,7 +13,16 @@ from typing import Protocol, runtime_checkable
 from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.config import FailedTurn
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
+from ragtasks.metrics import (
+    ANS_ACC,
+    ANSWERABILITY_METRICS,
+    CITED_PRECISION,
+    CITED_RECALL,
+    RANKED_BY,
+    SUPPORT_SCORES,
+    Metric,
+    ranking_score,
+)
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._conclusion import (
@@ -48,7 +57,9 @@ from ragtasks.reports.tables._scores import (
     missing_from,
     offered_tasks,
     row_slices,
+    score_cell,
     with_baselines,
+    with_sides,
 )
 from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
 from ragtasks.reports.tables._turn_errors import turn_error_tables
@@ -71,6 +82,7 @@ _OVERVIEW = (
     *("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rl_f_ibm", "rb_llm_ibm", "rb_alg_ibm"),
     *("ans_acc", "rouge_l", "coverage", "judge_coverage"),
 )
+_IN_ONE_COLUMN = {metric.name for metric in ANSWERABILITY_METRICS} - {ANS_ACC.name}
 _RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
 _RANKING_NOTE = (
     "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B (reference) and C "
@@ -257,9 +269,9 @@ def _overview_table(
 ) -> Table:
     is_own = evaluations[0].has_own_rows
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
-    valued = [name for name in present if not (is_own and name == "coverage")]
+    valued = [name for name in present if name not in _IN_ONE_COLUMN and not (is_own and name == "coverage")]
     requested = [name for evaluation in evaluations for name in requested_metrics(evaluation.suite) if name in present]
-    columns = list(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *requested]))
+    columns = with_sides(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *requested]), present)
     below_1 = partial_coverages([row for evaluation in evaluations for row in evaluation.rows])
     is_main_missing = bool(unscored_main(evaluations, present))  # a sentence reports that
     columns = [name for name in columns if name not in COVERAGES or (name in below_1 and not is_main_missing)]
@@ -271,7 +283,7 @@ def _overview_table(
         evaluations, lambda row: included is None or row.task.task_id in included
     ):
         n_tasks = missing_from(chosen, offered.get((model, setting)) if included is None else len(included))
-        scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
+        scores = [score_cell(chosen, name, present, n_tasks=n_tasks) for name in columns]
         rows.append((n_tasks is not None, (setting, model, len(chosen), *scores)))
     rows.sort(key=lambda row: (_SETTINGS.index(str(row[1][0])), row[0]))
     heads = ("setting", "model", "n", *columns)

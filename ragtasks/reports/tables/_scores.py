@@ -8,22 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
-from ragtasks.metrics import Metric
+from ragtasks.metrics import ANS_ACC, BALANCED_ANS_ACC, DECLINED, SIDES, Metric
 from ragtasks.records import Answerability, Setting
 from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, value_at
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     UNBOUNDED,
+    Balance,
     Column,
     Estimate,
     Mean,
     Repeatability,
+    estimate_balanced,
     estimate_mean,
     mean_columns,
     repeatability,
     shared_error,
 )
-from ragtasks.tables import Cell, Slice, Table, Value, slices_of
+from ragtasks.tables import Cell, Slice, Table, Value, Values, slices_of
 
 EMPTY = "empty"
 """Name of the metric with the share of responses without text."""
@@ -43,7 +45,11 @@ def metric_columns(
     names: Iterable[str], metrics: Mapping[str, Metric]
 ) -> dict[str, Callable[[Sequence[ScoredAnswer]], Cell]]:
     """Return metric -> function for its mean over rows, for those of the names that are in `metrics`."""
-    return {name: partial(mean_of, metric=name, bounds=metrics[name].bounds) for name in names if name in metrics}
+    return {
+        name: partial(score_cell, name=name, metrics=metrics)
+        for name in names
+        if name in metrics or (name == BOTH_SIDES and ANS_ACC.name in metrics)
+    }
 
 
 def checked_answers(rows: Iterable[ScoredAnswer], location: str = "") -> CheckedAnswers:
@@ -73,7 +79,7 @@ def mean_of(
     """
     estimate = estimate_of(rows, metric, bounds, n_absent=n_absent)
     cell = replace(estimate.cell, n_tasks=n_tasks)
-    if not any(row.again for row in rows):
+    if metric == BALANCED_ANS_ACC.name or not any(row.again for row in rows):
         return cell
     return repeatability_of(rows, metric, estimate, bounds).widened(cell, estimate.standard_error, bounds)
 
@@ -82,10 +88,42 @@ def estimate_of(
     rows: Sequence[ScoredAnswer], metric: str, bounds: tuple[float, float], *, n_absent: int = 0
 ) -> Estimate:
     """Return a metric's mean over some rows, with its interval over their conversations."""
+    undefined_on = next((side.undefined_on for side in SIDES if side.name == metric), frozenset())
+    rows = [row for row in rows if row.task.answerability not in undefined_on]
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
+    clusters = [row.task.conversation_id for row in rows] + [""] * n_absent
+    if metric == BALANCED_ANS_ACC.name:
+        return estimate_balanced(values, clusters, [*map(_class_of, rows), *[""] * n_absent], _CLASSES, bounds)
     n_scored = sum(value is not None for value in values)
     extra = shared_error((row.moves[metric] for row in rows if metric in row.moves), n_scored)
-    return estimate_mean(values, [row.task.conversation_id for row in rows] + [""] * n_absent, bounds, extra)
+    return estimate_mean(values, clusters, bounds, extra)
+
+
+BOTH_SIDES = " / ".join(side.name for side in SIDES)
+"""Head of the column that shows both sides of answerability accuracy."""
+
+
+def score_cell(
+    rows: Sequence[ScoredAnswer], name: str, metrics: Mapping[str, Metric], *, n_tasks: int | None = None
+) -> Cell:
+    """Return the mean of a metric over some rows, or both sides of answerability accuracy for `BOTH_SIDES`."""
+    if name == BOTH_SIDES:
+        return Values({side.name: mean_of(rows, side.name, side.bounds) for side in SIDES})
+    return mean_of(rows, name, metrics[name].bounds, n_tasks=n_tasks)
+
+
+def with_sides(names: Iterable[str], metrics: Mapping[str, Metric]) -> list[str]:
+    """Return names of columns with `BOTH_SIDES` after answerability accuracy, as far as metrics have values."""
+    sided = [[name, BOTH_SIDES] if name == ANS_ACC.name and name in metrics else [name] for name in names]
+    return [name for columns in sided for name in columns]
+
+
+_CLASSES = ("answerable", "unanswerable")
+
+
+def _class_of(row: ScoredAnswer) -> str:
+    """Return the class of a task in a balanced mean."""
+    return _CLASSES[row.task.answerability not in DECLINED.undefined_on]
 
 
 def repeatability_of(
@@ -124,6 +162,7 @@ def column_of(
         bounds=metric.bounds,
         higher_is_better=metric.higher_is_better,
         n_offered=n_offered,
+        balance=Balance(_CLASSES, {row.task.task_id: _class_of(row) for row in rows}) if metric.is_balanced else None,
     )
 
 

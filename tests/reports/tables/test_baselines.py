@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.metrics import answerability_accuracy, condition_paper
+from ragtasks.metrics import accuracy_sides, answerability_accuracy, condition_paper
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.tables import is_baseline
 from ragtasks.reports.tables._scores import CONDITIONED, missing_baselines, with_baselines
@@ -29,7 +29,8 @@ def test_refusing_always_has_the_scores_of_a_refusal(label: Answerability) -> No
     (made,) = rule(ALWAYS, evaluation([row(1, None, answerability=label.value, values=VALUES)])).rows
     conditioned = condition_paper(Score(0.7), label, IdkVerdict.YES, clarification=False).value
     accuracy = answerability_accuracy(label, IdkVerdict.YES).value
-    assert made.values == {**dict.fromkeys(CONDITIONED[:3], conditioned), "ans_acc": accuracy}
+    sides = accuracy_sides(accuracy, label)
+    assert made.values == {**dict.fromkeys(CONDITIONED[:3], conditioned), "ans_acc": accuracy, **sides}
 
 
 @pytest.mark.parametrize(("label", "n_passages"), list(itertools.product(Answerability, (0, 3))))
@@ -39,7 +40,7 @@ def test_refusing_on_empty_has_an_accuracy_and_no_other_scores(label: Answerabil
     ).rows
     verdict = IdkVerdict.NO if n_passages else IdkVerdict.YES
     assert made.values.get("ans_acc") == answerability_accuracy(label, verdict).value
-    assert set(made.values) <= {"ans_acc"}
+    assert set(made.scores) <= {"ans_acc"}
 
 
 def test_rules_have_only_scored_metrics_and_no_verdicts() -> None:
@@ -73,7 +74,7 @@ def test_refusing_on_empty_is_not_derived_from_a_run_without_passages() -> None:
     for given in ((with_run("official", shown), closed), (closed, with_run("bm25.rewrite", shown))):
         for name in (ALWAYS, ON_EMPTY):
             assert [len(item.response.passages) for item in rule(name, *given).rows] == [1], name
-        assert [item.values for item in rule(ON_EMPTY, *given).rows] == [{"ans_acc": 1.0}]
+        assert [item.scores for item in rule(ON_EMPTY, *given).rows] == [{"ans_acc": 1.0}]
 
 
 def test_rules_prefer_the_passages_of_the_benchmark_to_those_of_another_run() -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from ragtasks.reports.tables import SAMPLE_WARNING, TO_THE_BEST, ReportOptions, report_sections
+from ragtasks.records import Answerability
+from ragtasks.reports.tables import (
+    BOTH_SIDES,
+    SAMPLE_WARNING,
+    TO_THE_BEST,
+    ReportOptions,
+    estimate_of,
+    report_sections,
+)
 from ragtasks.results import Evaluation
 from ragtasks.suites import suite_named
-from ragtasks.tables import Format, Table, Value, render
+from ragtasks.tables import Format, Table, Value, cell_text, render
 from tests.reports._rows import changed, evaluation, row
 
 N = 12
@@ -289,19 +298,20 @@ def test_coverage_is_a_column_if_it_is_below_1(coverage: float, has_column: bool
 def test_a_metric_that_was_requested_is_in_the_first_table() -> None:
     values = {"rb_alg": 0.5, "ans_acc": 1.0, "extractiveness": 0.25, "cited_recall": 0.75, "rouge_l": 0.5}
     at_run = scored_with("a", values, "mtrag+extractiveness+cited_recall")
-    assert concluded(at_run).columns == ("setting", "model", "n", "rb_alg", "ans_acc", "extractiveness", "cited_recall")
+    first = ("setting", "model", "n", "rb_alg", "ans_acc", BOTH_SIDES)
+    assert concluded(at_run).columns == (*first, "extractiveness", "cited_recall")
     assert "extractiveness" not in concluded(scored_with("a", values)).columns
     (section,) = report_sections([scored_with("a", values)], ReportOptions(("rb_alg", "rouge_l")))
     assert section.conclusion is not None
-    assert section.conclusion.columns == ("setting", "model", "n", "rb_alg", "ans_acc", "rouge_l")
+    assert section.conclusion.columns == (*first, "rouge_l")
 
 
 def test_without_the_main_score_word_metrics_are_next_to_refusals() -> None:
     values = {"rb_alg": None, "ans_acc": 1.0, "rouge_l": 0.5, "grounded": 0.25, "coverage": 0.0}
     table = concluded(scored_with("a", values))
-    assert table.columns == ("setting", "model", "n", "ans_acc", "rouge_l", "grounded")
+    assert table.columns == ("setting", "model", "n", "ans_acc", BOTH_SIDES, "rouge_l", "grounded")
     complete = {**values, "rb_alg": 0.5, "coverage": 1.0}
-    assert concluded(scored_with("a", complete)).columns == ("setting", "model", "n", "rb_alg", "ans_acc")
+    assert concluded(scored_with("a", complete)).columns == ("setting", "model", "n", "rb_alg", "ans_acc", BOTH_SIDES)
 
 
 def own_rows(name: str, value: float) -> Evaluation:
@@ -322,3 +332,43 @@ def test_the_users_own_rows_have_no_setting_and_no_coverage() -> None:
     text = render([section], Format.MARKDOWN)
     assert "full_rag" not in text.partition("## Standard errors")[0]
     assert "coverage" not in text
+
+
+def refusing(name: str, answered: float, declined: float, n_unanswerable: int = 4) -> Evaluation:
+    """Return a model with these shares of answered and declined questions, as logged before both were scored."""
+    rows = [
+        *((Answerability.ANSWERABLE, float(number < 10 * answered)) for number in range(10)),
+        *((Answerability.UNANSWERABLE, float(number < n_unanswerable * declined)) for number in range(n_unanswerable)),
+        (Answerability.CONVERSATIONAL, None),
+    ]
+    answers = [
+        changed(row(number, 0.5), answerability=label, values={"rb_alg": 0.5, "ans_acc": value})
+        for number, (label, value) in enumerate(rows)
+    ]
+    return evaluation(answers, name)
+
+
+def test_both_sides_of_answerability_accuracy_are_shown_next_to_it() -> None:
+    never, often = refusing("never refuses", 1.0, 0.0), refusing("often refuses", 0.6, 1.0)
+    (section,) = report_sections([never, often])
+    for table in section.all_tables[:2]:
+        heads = list(table.columns)
+        assert heads.index(BOTH_SIDES) == heads.index("ans_acc") + 1
+        texts = {str(line[1]): cell_text(line[heads.index(BOTH_SIDES)]) for line in table.rows}
+        assert (texts["never refuses"], texts["often refuses"]) == ("1.000 / 0.000", "0.600 / 1.000")
+    sides = json.loads(render([section], Format.JSON))[0]["tables"][0]["rows"][1][BOTH_SIDES]
+    assert {name: (cell["value"], cell["n_scored"], cell["n"]) for name, cell in sides.items()} == {
+        "answered": (0.6, 10, 10),
+        "declined": (1.0, 4, 4),
+    }
+    assert f"{BOTH_SIDES}: declined,,1.0," in render([section], Format.CSV)
+
+
+def test_a_side_without_tasks_has_a_dash_and_no_balanced_mean() -> None:
+    one_side = refusing("a", 0.6, 0.0, n_unanswerable=0)
+    (section,) = report_sections([one_side, refusing("b", 1.0, 0.0, n_unanswerable=0)])
+    assert section.conclusion is not None
+    assert cell_text(section.conclusion.rows[0][list(section.conclusion.columns).index(BOTH_SIDES)]) == "0.600 / -"
+    assert estimate_of(one_side.rows, "balanced_ans_acc", (0.0, 1.0)).reason == "no score on unanswerable tasks"
+    both = refusing("c", 0.6, 0.5)
+    assert estimate_of(both.rows, "balanced_ans_acc", (0.0, 1.0)).value == pytest.approx(0.55)

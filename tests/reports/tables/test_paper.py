@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragtasks.reports.tables import report_sections
+from ragtasks.reports.tables import BOTH_SIDES, report_sections
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import Table, Value
 from tests.reports._rows import KIND, changed, evaluation, row
@@ -55,7 +55,7 @@ def test_metrics_of_another_encoder_or_judge_have_no_column(
     values = dict.fromkeys(("ans_acc", "rl_f", "rb_llm", "rb_alg"), 0.5)
     result = evaluation([row(1, 0.5, values=values)], "mine", (KIND[0], encoder, KIND[2]))
     table = tables(replace(result, provenance={"mtrag_reference": {"scoring": scoring}}))[TITLES[0]]
-    assert table.columns[4:] == columns
+    assert table.columns[4:] == ("ans_acc", BOTH_SIDES, *columns[1:])
     assert all(len(line) == len(table.columns) for line in table.rows)
     assert f"here {encoder}" in table.note
     assert scoring["judges"] in table.note

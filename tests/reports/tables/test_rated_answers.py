@@ -93,7 +93,7 @@ def test_an_answer_keeps_its_scores_and_the_upper_median_of_its_raters() -> None
     assert (evaluation.model, evaluation.kind) == ("gpt-4o", RATED_KIND)
     (row,) = evaluation.rows
     people = {"win_rate": 50.0, **dict.fromkeys(FANC, 2.0), "all": 2.0}
-    assert row.values == people | {"rl_f": 0.1, "rb_llm": 0.2, "rb_alg": 0.3, "ans_acc": 1.0}
+    assert row.scores == people | {"rl_f": 0.1, "rb_llm": 0.2, "rb_alg": 0.3, "ans_acc": 1.0}
     assert (row.setting, row.idk, row.unscored) == ("reference", None, {})
 
 
