@@ -37,7 +37,7 @@ from ragtasks.config import (
     UntilDecidedSection,
     as_yaml,
     config_from_options,
-    named_system,
+    named_systems,
     read_evaluation_file,
     slug,
 )
@@ -86,7 +86,8 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     look = LookAhead(dry_run, probe, *((estimate.tokenizer, estimate.prompts_per_minute) if estimate else ()))
     session = _Session(read, folder, look, force=force, full=full)
     _check_later_sections(read.evaluation)
-    {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(session)
+    run = _run_harness if subject == "model" or read.evaluation.tasks else _score_system
+    (_run_retriever if subject == "retriever" else run)(session)
 
 
 def _check_later_sections(evaluation: EvaluationFile) -> None:
@@ -192,9 +193,12 @@ class _Session:
             echo(f"next: {next_step(self.folder, self.page, self.evaluation)}")
 
     def _ending(self, evaluations: Sequence[Evaluation], notes: Sequence[str]) -> Iterator[str]:
+        from ragtasks.reports.comparison import differences_text
         from ragtasks.reports.outcome import example_lines, work_lines
 
         yield from notes
+        if len(evaluations) > 1 and "arms" in (self.evaluation.endpoint or {}):
+            yield from (differences_text(evaluations), "")
         if evaluations:
             yield from work_lines(evaluations, time.monotonic() - self.started)
             yield from example_lines(evaluations)
@@ -228,10 +232,11 @@ def next_step(folder: Path, page: Path | None, evaluation: EvaluationFile) -> st
 # The evaluated system: models by the harness, answers and endpoints by scoring, runs by relevance judgements.
 
 
-def _run_model(session: _Session) -> None:
-    evaluation, notes = session.evaluation, session.notes()
-    arguments = [*_harness_arguments(evaluation), "--output_path", str(session.folder)]
-    reject_unknown_names(arguments)
+def _run_harness(session: _Session) -> None:
+    """Run the harness with the model, or with each arm of the endpoint, and end the session after the last one."""
+    evaluation, runs = session.evaluation, _harness_runs(session)
+    for arguments in runs:
+        reject_unknown_names(arguments)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness
 
@@ -241,14 +246,45 @@ def _run_model(session: _Session) -> None:
             session.keep_file()
         return is_started
 
+    done: list[tuple[Sequence[Path], bool]] = []
+    errors: list[RagtasksError] = []
+
+    def finished(_: Path, files: Sequence[Path], failed: bool) -> None:
+        done.append((files, failed))
+        if len(done) == len(runs):
+            session.end([file for files, _ in done for file in files], failed=any(failed for _, failed in done))
+
     ending = Callbacks(
         begin=begin,
         default_output=lambda *_: session.folder,
-        finished=lambda _, files, failed: session.end(files, failed=failed),
+        finished=finished,
         with_tables=session.full,
-        notes=notes,
+        notes=session.notes(),
     )
-    run_harness(arguments, evaluation.given_options, ending)
+    for number, arguments in enumerate(runs, start=1):
+        try:
+            run_harness(arguments, evaluation.given_options, ending)
+        except RagtasksError as error:
+            if len(done) < number:
+                raise
+            errors.append(error)  # the results of this arm are saved, so the others are evaluated
+    if errors:
+        raise errors[0]
+
+
+def _harness_runs(session: _Session) -> list[list[str]]:
+    """Return the arguments of lm_eval for the model, or for each arm of the endpoint, with a folder for each."""
+    evaluation, folder = session.evaluation, session.folder
+    if evaluation.endpoint is None:
+        return [[*_harness_arguments(evaluation), "--output_path", str(folder)]]
+    systems = named_systems(evaluation.endpoint)
+    runs = []
+    for endpoint, protocol in systems:
+        fields = {**endpoint.model_dump(mode="json", exclude_defaults=True), "protocol": protocol.value}
+        output = folder / slug(endpoint.model) if len(systems) > 1 else folder
+        arguments = ["--model", "ragtasks-endpoint", "--model_args", json.dumps(fields)]
+        runs.append([*arguments, "--tasks", ",".join(evaluation.tasks), "--output_path", str(output)])
+    return runs
 
 
 def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
@@ -332,9 +368,9 @@ def _inputs(session: _Session) -> list[SystemInput]:
         return [
             input_of_file(options, answers.file, answers.name, evaluation.named_benchmark, setting, keys=answers.keys)
         ]
-    system = named_system(evaluation.endpoint or {})
     return [
         SystemInput(system[0].model, session.folder, None, evaluation.benchmark, setting, system)
+        for system in named_systems(evaluation.endpoint or {})
         for setting in settings or (Setting.FULL_RAG,)
     ]
 

@@ -183,7 +183,7 @@ class Scoring:
             *(_answers_file(file, may_be_missing=self.look.dry_run) for file in files),
             # An answers file or an endpoint supplies its own passages.
             *evaluation_requirements(parts, config, self.output, local_folders(), opened=own, needs_passages=False),
-            *(system_requirements(*systems[0], secret) if systems else ()),
+            *(requirement for system in dict.fromkeys(systems) for requirement in system_requirements(*system, secret)),
         ]
         if all(system.endpoint is None and system.source.is_file() for system in inputs):
             return self.look.begin_answers(requirements, config, partial(self._tasks_of, inputs))

@@ -11,7 +11,7 @@ from ragtasks.config._evaluation_file import (
     as_yaml,
     checked_text,
     json_schema,
-    named_system,
+    named_systems,
     read_evaluation_file,
     slug,
 )
@@ -62,7 +62,7 @@ __all__ = [
     "foreign_keys",
     "json_or_text",
     "json_schema",
-    "named_system",
+    "named_systems",
     "parsed_metadata",
     "read_evaluation_file",
     "select_prompts",

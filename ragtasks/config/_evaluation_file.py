@@ -274,12 +274,17 @@ class UntilDecidedSection(BaseModel):
 
 
 class SystemSection(Endpoint):
-    """The user's own system behind HTTP: the schema of `endpoint`, which `named_system` parses."""
+    """The user's own system behind HTTP: the schema of `endpoint`, which `named_systems` parses."""
 
     model: str = "rag-system"
     base_url: str
     name: str = Field("rag-system", description="the system's name in tables")
     protocol: SystemProtocol = Field(SystemProtocol.OPENAI, description="request format; default: openai")
+    arms: dict[str, dict[str, Any] | None] | None = Field(
+        None,
+        description="variants of the system to compare: name -> keys that differ, such as "
+        "{full: {}, compacted: {extra_body: {compact: true}}}",
+    )
 
 
 class EvaluationFile(BaseModel):
@@ -297,7 +302,7 @@ class EvaluationFile(BaseModel):
         tuple[Setting, ...], BeforeValidator(_as_list, json_schema_input_type=Setting | tuple[Setting, ...])
     ] = Field((), description="sources of passages; default: all of the benchmark, full_rag for your own system")
     tasks: Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] = Field(
-        (), description="harness tasks of a model, instead of benchmark and settings"
+        (), description="harness tasks of a model or an endpoint, instead of benchmark and settings"
     )
     data: str | None = Field(None, description=EvaluationConfig.model_fields["data"].description)
     model: ModelSection | None = Field(
@@ -341,7 +346,7 @@ class EvaluationFile(BaseModel):
     def _check_endpoint(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value is not None:
             try:
-                named_system(value)
+                named_systems(value)
             except RagtasksError as error:
                 raise ValueError(str(error).removeprefix("endpoint: ")) from None
         return value
@@ -353,8 +358,8 @@ class EvaluationFile(BaseModel):
             raise ValueError(f"names {' and '.join(named)}: one file evaluates one of {', '.join(SUBJECTS)}")
         if self.traces is not None and {"benchmark", "settings", "data"} & self.model_fields_set:
             raise ValueError("traces: leave out benchmark, settings and data, which do not apply to traces")
-        if self.tasks and self.model is None:
-            raise ValueError("tasks: only a model has harness tasks; use benchmark and settings")
+        if self.tasks and self.model is None and self.endpoint is None:
+            raise ValueError("tasks: only a model or an endpoint has harness tasks; use benchmark and settings")
         if self.tasks and self.settings:
             raise ValueError("tasks, settings: leave one out, as a harness task includes its setting")
         return self
@@ -402,7 +407,7 @@ class EvaluationFile(BaseModel):
             if section is not None:
                 return slug(section.name or section.file.stem)
         if self.endpoint is not None:
-            return slug(named_system(self.endpoint)[0].model)
+            return slug(str(self.endpoint.get("name") or named_systems(self.endpoint)[0][0].model))
         return slug(self.retriever.line if self.retriever is not None else "evaluation")
 
     @property
@@ -420,13 +425,36 @@ class EvaluationFile(BaseModel):
         return config_from_options(self.given_options)
 
 
-def named_system(endpoint: Mapping[str, Any]) -> tuple[Endpoint, SystemProtocol]:
-    """Return the endpoint and the protocol of the section `endpoint`.
+def named_systems(endpoint: Mapping[str, Any]) -> list[tuple[Endpoint, SystemProtocol]]:
+    """Return the endpoint and the protocol of the section `endpoint`, or of each of its arms.
+
+    The name of a system is also the `model` of its requests.
 
     Raises:
         ConfigurationError: if a value is invalid.
     """
     fields = dict(endpoint)
+    arms, name = fields.pop("arms", None), fields.get("name", "rag-system")
+    if arms is None:
+        return [_named_system(fields)]
+    if (
+        not isinstance(arms, Mapping)
+        or len(arms) < 2
+        or not all(isinstance(own or {}, Mapping) for own in arms.values())
+    ):
+        example = "{full: {}, compacted: {extra_body: {compact: true}}}"
+        raise ConfigurationError(
+            f"endpoint: arms: expected two or more names with the keys that differ, as in {example}"
+        )
+    if "model" in fields:
+        raise ConfigurationError("endpoint: model: leave it out; each arm has its own name, such as rag-system-full")
+    systems = [_named_system({**fields, "name": f"{name}-{arm}", **(own or {})}) for arm, own in arms.items()]
+    if len({system.model for system, _ in systems}) < len(systems):
+        raise ConfigurationError("endpoint: arms: two have the same name or model; give each its own")
+    return systems
+
+
+def _named_system(fields: dict[str, Any]) -> tuple[Endpoint, SystemProtocol]:
     if not isinstance(fields.get("name", ""), str):
         raise ConfigurationError("endpoint: name: expected a text")
     return system_endpoint(fields, str(fields.pop("name", "rag-system")), "openai")

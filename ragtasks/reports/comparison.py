@@ -243,6 +243,13 @@ def comparisons_text(
     return render(comparison_sections(comparisons, group=group, name=name, items=items, warnings=warnings), form)
 
 
+def differences_text(evaluations: Sequence[Evaluation]) -> str:
+    """Return the table of differences of every pair of models, without means and explanations."""
+    sections = comparison_sections(compare_evaluations(evaluations), group="setting", name="model", items="tasks")
+    tables = [replace(section, tables=section.tables[1:2]) for section in sections]
+    return render(tables, Format.MARKDOWN).rstrip("\n")
+
+
 def comparison_sections(
     comparisons: Comparisons, *, group: str, name: str, items: str, warnings: Sequence[str] = ()
 ) -> list[Section]:

@@ -206,7 +206,8 @@ def _amounts(calls: Sequence[Mapping[str, Any]]) -> str:
     time = f", {math.fsum(seconds):,.1f} s" if seconds else ""
     money = f", ${math.fsum(cost):.4f}" if len(cost) == len(calls) else ""
     n = sum(map(_n, calls))
-    return f"{n_input:,} + {n_output:,} tokens in {n:,} {'reply' if n == 1 else 'replies'}{time}{money}"
+    tokens = f"{n_input:,} + {n_output:,} tokens in " if any("input_tokens" in call for call in calls) else ""
+    return f"{tokens}{n:,} {'reply' if n == 1 else 'replies'}{time}{money}"
 
 
 def _n(call: Mapping[str, Any]) -> int:
