@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ragtasks.cli.app import app, echo, leave_out, may_be_replaced, put
-from ragtasks.cli.options import names_results
+from ragtasks.cli.options import given_failed_turn, names_results
 from ragtasks.config.environment import run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.progress import step
@@ -170,7 +170,11 @@ def export(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="every-eval-ever: relationship of the evaluator to the model.", hidden=True),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="benchmark: type of failure, such as invented; repeatable.", hidden=True)
+        list[str] | None,
+        typer.Option(
+            help="benchmark: failed turns, such as invented or 'rb_alg<0.3'; default: as the results define them.",
+            hidden=True,
+        ),
     ] = None,
     notes: Annotated[Path | None, typer.Option(help="benchmark: notes exported from a page.", hidden=True)] = None,
 ) -> None:
@@ -199,7 +203,8 @@ def export(  # noqa: PLR0917 (one parameter an option)
         from ragtasks.reports.failed_turns import write_failed_turns
         from ragtasks.results import read_evaluations
 
-        echo(*write_failed_turns(read_evaluations(paths), output, kind or (), notes))
+        failed_turn = given_failed_turn(",".join(kind)) if kind else None
+        echo(*write_failed_turns(read_evaluations(paths), output, failed_turn, notes))
 
 
 def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.config import FailedTurn
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_lines, write_atomically, written_lines
-from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Passage, Response, Role, Task
+from ragtasks.reports.tables import failed_turn_definition, has_failed
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import grouped
 
@@ -20,7 +21,7 @@ _TURN = ("model", "setting", "task_id")
 
 
 def write_failed_turns(
-    evaluations: Sequence[Evaluation], folder: Path, kinds: Collection[str], notes: Path | None = None
+    evaluations: Sequence[Evaluation], folder: Path, failed_turn: FailedTurn | None = None, notes: Path | None = None
 ) -> list[str]:
     """Write failed turns as a `custom` benchmark, and return a summary.
 
@@ -30,19 +31,18 @@ def write_failed_turns(
     Args:
         evaluations: the evaluations with the turns.
         folder: the folder to write, which must be empty or missing.
-        kinds: kinds of turn errors to select.
+        failed_turn: definition of a failed turn. None: that of the results, or no failed turn if there are notes.
         notes: notes exported from the page, whose flagged turns are selected too.
     """
-    valid_kinds = [kind.value for kind in TurnErrorKind]
-    for kind in kinds:
-        if kind not in valid_kinds:
-            raise ConfigurationError(f"--kind {kind!r}: {close_matches(kind, valid_kinds)}")
+    is_defined = failed_turn is not None or notes is None
+    definition = failed_turn_definition(evaluations, failed_turn) if is_defined else None
     if folder.exists() and any(folder.iterdir()):
         raise ConfigurationError(f"{folder} is not empty. Next step: name a new folder with --output")
     flagged = _flagged(notes) if notes else frozenset()
-    chosen = list(_chosen(evaluations, set(kinds), flagged))
+    chosen = list(_chosen(evaluations, definition, flagged))
     if not chosen:
-        raise ConfigurationError(f"no turn has one of these kinds or a flag; {_available_kinds(evaluations)}")
+        failure = f"{definition} or " if definition is not None else ""
+        raise ConfigurationError(f"no turn has {failure}a flag; {_available_kinds(evaluations)}")
     return _write(chosen, folder)
 
 
@@ -69,7 +69,7 @@ def _flagged(notes: Path) -> frozenset[Turn]:
 
 
 def _chosen(
-    evaluations: Sequence[Evaluation], kinds: Collection[str], flagged: Collection[Turn]
+    evaluations: Sequence[Evaluation], definition: FailedTurn | None, flagged: Collection[Turn]
 ) -> Iterator[ScoredAnswer]:
     """Yield the selected rows, each task once: its first selected answer."""
     chosen_ids = set()
@@ -77,8 +77,9 @@ def _chosen(
         for row in evaluation.rows:
             if len(row.task.messages) != 2 * row.task.turn - 1:
                 continue  # a history with an unanswered question is not a conversation in this format
-            is_chosen = row.turn_error_kind in kinds or (evaluation.model, row.setting, row.task.task_id) in flagged
-            if is_chosen and row.task.task_id not in chosen_ids:
+            is_failed = definition is not None and has_failed(row, definition)
+            is_flagged = (evaluation.model, row.setting, row.task.task_id) in flagged
+            if (is_failed or is_flagged) and row.task.task_id not in chosen_ids:
                 chosen_ids.add(row.task.task_id)
                 yield row
 

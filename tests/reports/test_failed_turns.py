@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import open_benchmark
+from ragtasks.config import FailedTurn
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Setting
 from ragtasks.reports.failed_turns import write_failed_turns
@@ -16,6 +17,8 @@ from ragtasks.results import Evaluation, read_evaluations
 from tests._commands import run_command
 from tests._messages import raises
 from tests.reports._saved import save
+
+INVENTED = FailedTurn(errors=("invented",))
 
 
 def failed(folder: Path) -> list[Evaluation]:
@@ -35,7 +38,7 @@ def failed(folder: Path) -> list[Evaluation]:
 
 def test_turns_of_a_kind_become_tasks_with_their_history_and_their_passages(tmp_path: Path) -> None:
     found = failed(tmp_path / "results")
-    (line,) = write_failed_turns(found, tmp_path / "own", ["invented"])
+    (line,) = write_failed_turns(found, tmp_path / "own", INVENTED)
     assert line.startswith("2 turns of 2 conversations")
     own = open_benchmark("custom", tmp_path / "own")
     assert [task.task_id for task in own.tasks] == ["a<::>2", "b<::>2"]
@@ -47,6 +50,14 @@ def test_turns_of_a_kind_become_tasks_with_their_history_and_their_passages(tmp_
     assert [one.passage_id for one in shown["a<::>2"]] == [one.passage_id for one in before["a<::>2"].passages]
 
 
+def test_failed_turns_are_those_of_the_tables_of_conversations(tmp_path: Path) -> None:
+    found = failed(tmp_path / "results")
+    write_failed_turns(found, tmp_path / "default")
+    assert [task.task_id for task in open_benchmark("custom", tmp_path / "default").tasks] == ["a<::>2", "b<::>2"]
+    (line,) = write_failed_turns(found, tmp_path / "score", FailedTurn(metric="rb_alg", above=0.4))
+    assert line.startswith("5 turns of 2 conversations")
+
+
 def test_flagged_turns_are_selected_too(tmp_path: Path) -> None:
     notes = tmp_path / "notes.jsonl"
     rows = [("b<::>3", True), ("b<::>1", False)]
@@ -54,7 +65,7 @@ def test_flagged_turns_are_selected_too(tmp_path: Path) -> None:
         {"task_id": name, "model": "m", "setting": "reference", "flag": flag, "comment": ""} for name, flag in rows
     ]
     notes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    write_failed_turns(failed(tmp_path / "results"), tmp_path / "own", (), notes)
+    write_failed_turns(failed(tmp_path / "results"), tmp_path / "own", None, notes)
     assert [task.task_id for task in open_benchmark("custom", tmp_path / "own").tasks] == ["b<::>3"]
 
 
@@ -63,16 +74,16 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
     notes = tmp_path / "notes.jsonl"
     notes.write_text('{"task_id": "a"}\n', encoding="utf-8")
     with pytest.raises(ConfigurationError, match="did you mean 'invented'"):
-        write_failed_turns(result, own, ["invente"])
+        write_failed_turns(result, own, FailedTurn(errors=("invente",)))
     with raises(ConfigurationError):
-        write_failed_turns(result, own, ["missed"])
+        write_failed_turns(result, own, FailedTurn(errors=("missed",)))
     with raises(BenchmarkFileError):
-        write_failed_turns(result, own, (), notes)
+        write_failed_turns(result, own, None, notes)
     assert not own.exists()
     own.mkdir()
     (own / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="is not empty"):
-        write_failed_turns(result, own, ["invented"])
+        write_failed_turns(result, own, INVENTED)
 
 
 THINGS = [

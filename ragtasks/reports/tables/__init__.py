@@ -10,6 +10,7 @@ from ragtasks.reports.tables._conversations import (
     conversation_columns,
     conversations_by_system,
     failed_turn_definition,
+    has_failed,
 )
 from ragtasks.reports.tables._losses import CLASSES, NO_LOSS, NOT_USED, loss_class
 from ragtasks.reports.tables._losses import TITLE as LOSS_TITLE
@@ -69,6 +70,7 @@ __all__ = [
     "estimate_of",
     "failed_turn_definition",
     "front_of",
+    "has_failed",
     "is_baseline",
     "loss_class",
     "mean_of",
