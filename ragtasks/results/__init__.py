@@ -23,6 +23,11 @@ from ragtasks.results._given_answers import (
     suite_of_answers,
     unscored_answers,
 )
+from ragtasks.results._harness_samples import (
+    HarnessMetric,
+    HarnessTask,
+    read_harness_tasks,
+)
 from ragtasks.results._own_rows import (
     OwnRows,
     contains_own_rows,
@@ -49,6 +54,7 @@ from ragtasks.results._provenance import (
     merge_evaluations,
     model_names,
     not_anchored_reason,
+    numbered_names,
     provenance_of,
     recalibrated,
     request_differences,
@@ -101,6 +107,8 @@ __all__ = [
     "Evaluation",
     "GivenAnswer",
     "Group",
+    "HarnessMetric",
+    "HarnessTask",
     "JudgeAnchors",
     "Kind",
     "LoggedJudging",
@@ -139,11 +147,13 @@ __all__ = [
     "model_of",
     "named_keys",
     "not_anchored_reason",
+    "numbered_names",
     "own_history",
     "own_rows",
     "provenance_of",
     "read_answers",
     "read_evaluations",
+    "read_harness_tasks",
     "read_own_rows",
     "read_predictions",
     "read_results",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragtasks.benchmarks import ROWS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path_error
@@ -35,6 +35,7 @@ from ragtasks.results._scored_answer import USAGE_METRICS, ScoredAnswer
 from ragtasks.results._summary import Summary, merged_summaries, read_summary, summaries_of
 from ragtasks.suites import suite_named, without_agentic
 
+_Read = TypeVar("_Read")
 _DISTINCTION = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
 
 
@@ -112,15 +113,34 @@ class Evaluation:
         return {setting: sum(counts.values()) for setting, counts in counts_of.items()}
 
 
-def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] | None = None) -> list[Evaluation]:
+def read_evaluations(
+    paths: Sequence[Path], *, left_out: Callable[[str], None] | None = None, skip_others: bool = False
+) -> list[Evaluation]:
     """Return the evaluations at the paths, in the given order. Those of one folder are sorted by name.
 
     Args:
         paths: folders of results, or results files. A file that several paths lead to is read once.
         left_out: receives a line about each unreadable file in a folder. Without it, such a file raises an error.
+        skip_others: whether files with tasks of others only are no error (see `read_harness_tasks`).
 
     Raises:
         BenchmarkFileError: a path is missing, or a named file is unreadable, or no file in a folder is readable.
+    """
+    shared: _SharedObjects = {}
+
+    def read(file: Path, shown: Path) -> list[Evaluation]:
+        with _paused_collector():
+            return _evaluations(file, shown, shared, skip_others=skip_others)
+
+    return read_each(paths, read, left_out)
+
+
+def read_each(
+    paths: Sequence[Path], read: Callable[[Path, Path], list[_Read]], left_out: Callable[[str], None] | None
+) -> list[_Read]:
+    """Return what a function reads from each results file at the paths. See `read_evaluations`.
+
+    The function receives the file, and its path relative to the common folder of all paths.
     """
     files: dict[Path, Path] = {}
     for path in paths:
@@ -129,23 +149,21 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     folders = [(path if path.is_dir() else path.parent).absolute() for path in paths]
     folder = os.path.commonpath(folders) if folders else ""
     named = {path.resolve() for path in paths if path.is_file()}
-    evaluations: list[Evaluation] = []
+    found: list[_Read] = []
     errors: list[BenchmarkFileError] = []
-    shared: _SharedObjects = {}
     for real_path, file in files.items():
         try:
-            with _paused_collector():
-                evaluations += _evaluations(file, Path(os.path.relpath(file, folder)), shared)
+            found += read(file, Path(os.path.relpath(file, folder)))
         except BenchmarkFileError as error:
             if left_out is None or real_path in named:
                 raise
             errors.append(error)
-    if errors and not evaluations:
+    if errors and not found:
         raise errors[0]
     for unreadable in errors:
         if left_out is not None:
             left_out(" ".join(str(unreadable).split()))
-    return evaluations
+    return found
 
 
 @contextmanager
@@ -246,7 +264,9 @@ def _with_shared_texts(answer: ScoredAnswer, shared: _SharedObjects) -> ScoredAn
     return replace(answer, response=replace(answer.response, task=task, passages=shared_passages), sample={})
 
 
-def _evaluations(file: Path, display_path: Path, shared: _SharedObjects | None = None) -> list[Evaluation]:
+def _evaluations(
+    file: Path, display_path: Path, shared: _SharedObjects | None = None, *, skip_others: bool = False
+) -> list[Evaluation]:
     """Return the evaluations of a results file: one per kind, as a call may have run several benchmarks.
 
     `shared` contains the tasks and passages of earlier files. If it is None, samples are not read and evaluations have
@@ -259,6 +279,8 @@ def _evaluations(file: Path, display_path: Path, shared: _SharedObjects | None =
         raise unusable_error(
             "results", file, "a results file of the harness", f"{type(error).__name__}: {error}"
         ) from error
+    if skip_others and not tasks_of and results.get("configs"):
+        return []
     for _, _, suite, _ in tasks_of:
         _require_suite(file, suite)
     samples = logged_samples(file, results, [task for names in tasks_of.values() for task in names])

@@ -299,7 +299,7 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     for evaluation in evaluations:
         basis = (scored_on(evaluation), request_fields(evaluation))
         keys = {(row.setting, row.task.task_id) for row in evaluation.rows}
-        for name in _numbered_names(evaluation.model):
+        for name in numbered_names(evaluation.model):
             first_basis, used = taken.setdefault(
                 (evaluation.kind, without_agentic(evaluation.suite), name), (basis, set())
             )
@@ -343,11 +343,12 @@ def _joined_tasks(before: Mapping[str, _Value], more: Mapping[str, _Value]) -> d
     """Return the values by harness task, those of `before` first. A repeated task gets a number."""
     joined = dict(before)
     for task, value in more.items():
-        joined[next(name for name in _numbered_names(task) if name not in joined)] = value
+        joined[next(name for name in numbered_names(task) if name not in joined)] = value
     return joined
 
 
-def _numbered_names(name: str) -> Iterator[str]:
+def numbered_names(name: str) -> Iterator[str]:
+    """Yield a name, then `NAME #2` and so on."""
     yield name
     yield from (f"{name} #{number}" for number in itertools.count(2))
 

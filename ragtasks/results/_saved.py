@@ -168,7 +168,7 @@ def unusable_error(what: str, where: Path, expected: str, found: str, next_step:
 
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
-_RESTORE_ALL = f"copy all files of the evaluation into one folder, or {RUN_AGAIN}"
+_RESTORE_ALL = "copy all files of the evaluation into one folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +186,17 @@ def time_of(file: Path) -> str | None:
     return match["time"] if match else None
 
 
-def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, LoggedSamples]:
-    """Return harness task -> its logged samples in the folder of the results file."""
+def logged_samples(
+    file: Path,
+    results: Mapping[str, Any],
+    tasks: Iterable[str],
+    of: str = "a ragtasks task",
+    run_again: str = RUN_AGAIN,
+) -> dict[str, LoggedSamples]:
+    """Return harness task -> its logged samples in the folder of the results file.
+
+    `of` and `run_again` are the words of errors for the tasks and the next step.
+    """
     time = time_of(file)
     samples_of = {
         task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(file, results, task))
@@ -195,17 +204,16 @@ def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str])
     }
     missing = [samples for samples in samples_of.values() if not samples.path.is_file()]
     if time is None or len(missing) == len(samples_of):
-        raise unusable_error(
-            "results", file, "logged samples of a ragtasks task in the same folder (samples_*.jsonl)", "none"
-        )
+        expected = f"logged samples of {of} in the same folder (samples_*.jsonl)"
+        raise unusable_error("results", file, expected, "none", run_again)
     if missing:
         descriptions = ", ".join(f"no {samples.path.name} (lines: {samples.n})" for samples in missing)
         raise unusable_error(
             "results",
             file,
-            "the logged samples of all its ragtasks tasks in the same folder",
+            f"the logged samples of all its {of.partition(' ')[2]}s in the same folder",
             descriptions,
-            _RESTORE_ALL,
+            f"{_RESTORE_ALL}, or {run_again}",
         )
     return samples_of
 
@@ -331,6 +339,12 @@ class _Origin(_LoggedPart):
     summary: _Summary | None = None
 
 
+def require_task_name(task: str) -> None:
+    """Raise ValueError for a name that is no part of a file name."""
+    if not _TASK_NAME.fullmatch(task):
+        raise ValueError(f"harness task {task[:80]!r}: not a valid name of a task, as its samples file has this name")
+
+
 def require_origin(task: str, provenance: object) -> None:
     """Check the recorded origin of a harness task's scores, and the name of the task.
 
@@ -338,8 +352,7 @@ def require_origin(task: str, provenance: object) -> None:
         ValueError: a field is missing or has the wrong type, or the answers are not the model's own to the benchmark's
             questions.
     """
-    if not _TASK_NAME.fullmatch(task):
-        raise ValueError(f"harness task {task[:80]!r}: not a valid name of a task, as its samples file has this name")
+    require_task_name(task)
     try:
         _Origin.model_validate(provenance)
     except ValidationError as error:
@@ -369,4 +382,4 @@ def saved_answers(logged: LoggedSamples) -> Iterator[tuple[int, ScoredAnswer, Pr
     problems.raise_if_any()
     if n_samples != logged.n:
         expected = f"{logged.n} lines according to its results file"
-        raise unusable_error("results", logged.path, expected, str(n_samples), _RESTORE_ALL)
+        raise unusable_error("results", logged.path, expected, str(n_samples), f"{_RESTORE_ALL}, or {RUN_AGAIN}")

@@ -3,6 +3,7 @@
 from ragtasks.statistics._decisions import ENOUGH_EQUAL, Look, Race, RaceEnd, Values
 from ragtasks.statistics._judges import EXACT, Repeatability, assisted_mean, repeatability
 from ragtasks.statistics._means import (
+    CONVERSATIONS,
     LEVEL,
     MIN_CLUSTERS,
     NOTHING_SCORED,
@@ -29,11 +30,13 @@ from ragtasks.statistics._means import (
     mean_columns,
     p_of_signs,
     pairs_without_best,
+    planned_difference,
     shared_error,
 )
 from ragtasks.statistics._survival import SurvivalStep, survival
 
 __all__ = [
+    "CONVERSATIONS",
     "ENOUGH_EQUAL",
     "EXACT",
     "LEVEL",
@@ -69,6 +72,7 @@ __all__ = [
     "mean_columns",
     "p_of_signs",
     "pairs_without_best",
+    "planned_difference",
     "repeatability",
     "shared_error",
     "survival",

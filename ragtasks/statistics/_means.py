@@ -38,9 +38,12 @@ MIN_CLUSTERS = 10
 
 UNBOUNDED = (-math.inf, math.inf)
 
+CONVERSATIONS = "conversations"
+"""Usual name of the clusters."""
+
 NOTHING_SCORED = "nothing is scored"
-TOO_FEW_CLUSTERS = f"fewer than {MIN_CLUSTERS} conversations"
-NOTHING_VARIES = "all conversations have the same mean"
+TOO_FEW_CLUSTERS = f"fewer than {MIN_CLUSTERS} {CONVERSATIONS}"
+NOTHING_VARIES = f"all {CONVERSATIONS} have the same mean"
 
 # Chosen by simulation with 10 to 110 conversations, as a balance between errors with a long tail and power without.
 _MISSED_SKEWNESS = 100.0  # the skewness of n conversations is multiplied by 1 + this / n²
@@ -83,6 +86,10 @@ class Estimate:
     def cell(self) -> Value:
         """The mean as a table cell, with its interval and coverage."""
         return Value(self.value, self.n_values, self.n_values + self.n_unscored, self.low, self.high)
+
+    def reason_over(self, units: str) -> str:
+        """Return why there is no interval, with another name of the clusters."""
+        return self.reason.replace(CONVERSATIONS, units)
 
 
 def estimate_means(
@@ -855,6 +862,15 @@ LEVEL = 0.05
 POWER = 0.8
 """Chance of detecting a difference of the detectable size."""
 _MORE = 45.0
+
+
+def planned_difference(mean: Estimate) -> Estimate:
+    """Return the difference from a second system that is still to be evaluated, without its value.
+
+    Its answers are assumed to be as variable as those of the mean, and independent of them.
+    """
+    error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
+    return replace(mean, value=None, low=None, high=None, standard_error=error, p=None)
 
 
 def detectable_difference(difference: Estimate, level: float = LEVEL) -> float | None:
