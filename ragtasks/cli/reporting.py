@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,7 +36,8 @@ from ragtasks.tables import Format, Section, render
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks.mtrag import RatedResponse
-    from ragtasks.results import Evaluation
+    from ragtasks.results import Evaluation, HarnessTask
+    from ragtasks.statistics import Comparisons
 
 
 @app.command()
@@ -217,7 +219,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         ),
     ],
     metric: Annotated[
-        list[str] | None, typer.Option(help="Metric to compare; default: the paper's; repeatable.")
+        list[str] | None,
+        typer.Option(help="Metric to compare; default: the paper's, or all of lm_eval tasks; repeatable."),
     ] = None,
     by: Annotated[
         Literal["model", "setting", "all", "domain"] | None,
@@ -238,6 +241,13 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="With --judge: folder for the scores.", hidden=True)] = Path("decided"),
     recalibrate: RECALIBRATE = False,
     failed_turn: FAILED_TURN = None,
+    cluster: Annotated[
+        str,
+        typer.Option(metavar="<field>", help="Of lm_eval tasks: doc.FIELD shared by documents that belong together."),
+    ] = "",
+    power: Annotated[
+        bool, typer.Option("--power", help="Print the smallest differences that the data can show.")
+    ] = False,
     force: FORCE = False,
 ) -> None:
     """Compare results or runs: differences, intervals and tests.
@@ -257,16 +267,13 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         return
     if metadata:
         raise ConfigurationError("--metadata is used with --judge only. Next step: leave it out, or add --judge")
+    if (cluster or power) and not all(of_results):
+        raise ConfigurationError("--cluster and --power are used with results only. Next step: leave them out")
     if all(of_results):
-        _compare_results(
-            [Path(name) for name in names],
-            metric or (),
-            _compare_chosen(by, "model", "setting"),
-            baseline,
-            form,
-            recalibrate=recalibrate,
-            failed_turn=failed_turn,
+        wanted = _Comparing(
+            metric or [], _compare_chosen(by, "model", "setting"), baseline, power, given_failed_turn(failed_turn)
         )
+        _compare_results([Path(name) for name in names], wanted, cluster, form, recalibrate=recalibrate)
     elif any(of_results):
         runs = [name for name, is_results in zip(names, of_results, strict=True) if not is_results]
         _require_runs(runs)
@@ -301,29 +308,91 @@ def _compare_chosen(by: str | None, *possible: str) -> str:
     raise ConfigurationError(f"--by {by}: expected {' or '.join(possible)}")
 
 
-def _compare_results(
-    paths: list[Path],
-    metrics: Sequence[str],
-    by: str,
-    baseline: str | None,
-    form: Format,
-    *,
-    recalibrate: bool,
-    failed_turn: Any,
-) -> None:
-    from ragtasks.reports.comparison import compare_evaluations, comparisons_text, warnings_of
-    from ragtasks.results import read_evaluations, recalibrated
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    """Options of a comparison of results."""
 
+    metrics: Sequence[str]
+    by: str
+    baseline: str | None
+    is_power: bool
+    failed_turn: Any
+
+
+def _compare_results(paths: list[Path], wanted: _Comparing, cluster: str, form: Format, *, recalibrate: bool) -> None:
+    """Print the comparison of evaluations, and of lm_eval tasks of others, as far as the results contain them."""
+    from ragtasks.reports.comparison import comparisons_csv
+    from ragtasks.results import read_evaluations, read_harness_tasks, recalibrated
+
+    if cluster and not cluster.startswith("doc."):
+        raise ConfigurationError(f"--cluster {cluster}: not a field of documents. Next step: --cluster doc.{cluster}")
+    skipped: dict[str, None] = {}
+    parts: list[Callable[[], tuple[list[Section], Comparisons | None]]] = []
     with step("reading the results, differences and intervals"):
-        evaluations = read_evaluations(paths, left_out=leave_out)
+        tasks = read_harness_tasks(paths, cluster=cluster, left_out=skipped.setdefault)
+        evaluations = read_evaluations(paths, left_out=skipped.setdefault, skip_others=True)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
-        definition = given_failed_turn(failed_turn)
-        comparisons = compare_evaluations(
-            evaluations, metrics=metrics, by=by, baseline=baseline, failed_turn=definition
-        )
-        warnings = warnings_of(evaluations)
-    group = "setting" if by == "model" else "model"
-    put(comparisons_text(comparisons, form, group=group, name=by, items="tasks", warnings=warnings))
+        of_others = {name for task in tasks for metric in task.metrics for name in (metric, metric.partition(",")[0])}
+        theirs = [
+            name for name in wanted.metrics if tasks and (not evaluations or name.removesuffix(",none") in of_others)
+        ]
+        own = [name for name in wanted.metrics if name not in theirs]
+        if not tasks or (evaluations and (own or not theirs)):
+            parts.append(partial(_compared_evaluations, evaluations, replace(wanted, metrics=own)))
+        if tasks and (theirs or not own):
+            parts.append(partial(_compared_tasks, tasks, replace(wanted, metrics=theirs)))
+        done, errors = [], []
+        for part in parts:
+            try:
+                done.append(part())
+            except ConfigurationError as error:
+                errors.append(error)
+    if errors and not done:
+        if tasks and skipped:
+            read_harness_tasks(paths, cluster=cluster)  # raises the error of the unreadable file
+        raise errors[0]
+    for line in (*skipped, *map(str, errors)):
+        leave_out(line)
+    compared = [comparisons for _, comparisons in done if comparisons is not None]
+    is_csv = compared and form is Format.CSV
+    put(comparisons_csv(compared) if is_csv else render([section for found, _ in done for section in found], form))
+
+
+def _compared_evaluations(
+    evaluations: list[Evaluation], wanted: _Comparing
+) -> tuple[list[Section], Comparisons | None]:
+    """Return the sections of evaluations, and their comparisons unless only the power is printed."""
+    from ragtasks.reports import comparison
+
+    group = "setting" if wanted.by == "model" else "model"
+    if wanted.is_power:
+        columns = comparison.evaluation_columns(evaluations, wanted.metrics, wanted.by, wanted.failed_turn)
+        return comparison.power_sections(columns, group=group, items="tasks", baseline=wanted.baseline), None
+    compared = comparison.compare_evaluations(
+        evaluations,
+        metrics=wanted.metrics,
+        by=wanted.by,
+        baseline=wanted.baseline,
+        failed_turn=wanted.failed_turn,
+    )
+    sections = comparison.comparison_sections(
+        compared, group=group, name=wanted.by, items="tasks", warnings=comparison.warnings_of(evaluations)
+    )
+    return sections, compared
+
+
+def _compared_tasks(tasks: list[HarnessTask], wanted: _Comparing) -> tuple[list[Section], Comparisons | None]:
+    """Return the sections of lm_eval tasks of others, and their comparisons unless only the power is printed."""
+    from ragtasks.reports.comparison import comparison_sections, power_sections
+    from ragtasks.reports.harness_comparison import compare_harness_columns, harness_columns
+
+    if wanted.by != "model":
+        raise ConfigurationError(f"--by {wanted.by}: lm_eval tasks have no settings. Next step: leave it out")
+    found = harness_columns(tasks, wanted.metrics, are_pairs=not wanted.is_power)
+    if wanted.is_power:
+        return power_sections(found.columns, baseline=wanted.baseline, **found.power_words), None
+    compared = compare_harness_columns(found, wanted.baseline)
+    return comparison_sections(compared, **found.words), compared
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)

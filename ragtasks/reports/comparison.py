@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from ragtasks.config import FailedTurn
 from ragtasks.errors import ConfigurationError, close_matches
@@ -29,9 +30,33 @@ from ragtasks.results import (
     request_differences,
     scored_on,
 )
-from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
+from ragtasks.statistics import (
+    CONVERSATIONS,
+    LEVEL,
+    Column,
+    Comparison,
+    Comparisons,
+    Mean,
+    compare_columns,
+    detectable_difference,
+    mean_columns,
+    planned_difference,
+)
 from ragtasks.suites import suite_named
-from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, dashed, fixed, heading, p_text, render
+from ragtasks.tables import (
+    Cell,
+    Format,
+    Section,
+    Table,
+    Value,
+    csv_lines,
+    dashed,
+    fixed,
+    grouped,
+    heading,
+    p_text,
+    render,
+)
 
 # Evaluations compared in pairs: models in each setting, or the settings of each model. Only evaluations with the same
 # scoring are compared (data and its version, encoder, IDK detector, judges). Others have sections of their own. If
@@ -68,20 +93,10 @@ def compare_evaluations(
     Evaluations of one model are merged first (see `merge_evaluations`). `failed_turn` replaces the definition of the
     results.
     """
-    if by not in {MODEL, SETTING}:
-        raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
-    _check(evaluations, metrics)
-    columns = [
-        column
-        for comparable in comparable_evaluations(evaluations)
-        for column in (
-            *_columns(comparable, list(dict.fromkeys(metrics)), by),
-            *_conversation_columns(comparable, metrics, by, failed_turn),
-        )
-    ]
+    columns = evaluation_columns(evaluations, metrics, by, failed_turn)
     _require_pairs(evaluations, columns, by)
     # Usage and conversations are tested separately, so that they do not weaken the correction of quality scores.
-    families = [[column for column in columns if _family(column.metric) == family] for family in _FAMILIES]
+    families = [[column for column in columns if _family(column) == family] for family in _FAMILIES]
     first, *others = filter(None, families)
     compared = [compare_columns(first, baseline)]
     for family in others:
@@ -96,8 +111,29 @@ _FAMILIES = ("comparisons", "of usage", "of conversations")
 """Families of metrics. The tests of one family are corrected together."""
 
 
-def _family(metric: str) -> str:
+def _family(column: Column) -> str:
+    metric = column.metric
     return _FAMILIES[1] if metric in METRICS else _FAMILIES[2] if metric in CONVERSATION_METRICS else _FAMILIES[0]
+
+
+def evaluation_columns(
+    evaluations: Sequence[Evaluation],
+    metrics: Sequence[str] = (),
+    by: str = MODEL,
+    failed_turn: FailedTurn | None = None,
+) -> list[Column]:
+    """Return the columns of scores that `compare_evaluations` compares."""
+    if by not in {MODEL, SETTING}:
+        raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
+    _check(evaluations, metrics)
+    return [
+        column
+        for comparable in comparable_evaluations(evaluations)
+        for column in (
+            *_columns(comparable, list(dict.fromkeys(metrics)), by),
+            *_conversation_columns(comparable, metrics, by, failed_turn),
+        )
+    ]
 
 
 def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column], by: str) -> None:
@@ -203,22 +239,21 @@ _NOTES = (
     "difference: second minus first, on the n {items} that both scored. (n/m): both contain m {items}, and n of them "
     "have both scores. unshared: {items} that only one side contains. Neither kind is included in the difference, so "
     "skipping {items} gives no advantage.",
-    "In brackets: 95 % intervals over conversations (docs/statistics.md), not corrected. {Items} of one conversation "
-    "are not independent.",
+    "In brackets: 95 % intervals over {units} (docs/statistics.md), not corrected.{dependence}",
     "p: two-sided test of no difference, with the statistic of the interval: at most 0.05 exactly if the interval "
     "excludes 0. p (Holm): corrected for the {n_tests} of this call, so it may be above 0.05 although the interval "
     "excludes 0.",
-    "detectable: the smallest true difference that an uncorrected 5 % test over these conversations detects with 80 % "
-    "power.",
+    "detectable: the smallest true difference that an uncorrected 5 % test over these {units} detects with 80 % power.",
 )
 _CONVERSATION_NOTE = (
     f"{', '.join(CONVERSATION_METRICS)}: one value per conversation, on the conversations whose turns both have and "
     "scored. A conversation without a failure counts with all its turns, the same number on both sides. The test is "
     "that of the mean of paired differences; it assumes that conversations are independent."
 )
+_DEPENDENCE = " {Items} of one conversation are not independent."
 _COLUMNS = (
     *("metric", "first", "second", "first mean", "second mean", "difference", "p", "p (Holm)", "detectable"),
-    *("n", "conversations", "unshared", "reason for no interval"),
+    "n",
 )
 _CSV_COLUMNS = (
     *("context", "group", "metric", "first", "second", "first_mean", "second_mean", "difference", "low", "high"),
@@ -234,13 +269,16 @@ def warnings_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     )
 
 
-def comparisons_text(
-    comparisons: Comparisons, form: Format, *, group: str, name: str, items: str, warnings: Sequence[str] = ()
-) -> str:
-    """Return comparisons as text: tables, or one line of CSV per comparison."""
+def comparisons_text(comparisons: Comparisons, form: Format, **words: Any) -> str:
+    """Return comparisons as text: tables (see `comparison_sections`), or one line of CSV per comparison."""
     if form is Format.CSV:
-        return csv_lines(_CSV_COLUMNS, map(_csv_row, comparisons.pairs))
-    return render(comparison_sections(comparisons, group=group, name=name, items=items, warnings=warnings), form)
+        return comparisons_csv([comparisons])
+    return render(comparison_sections(comparisons, **words), form)
+
+
+def comparisons_csv(comparisons: Iterable[Comparisons]) -> str:
+    """Return one line of CSV per comparison."""
+    return csv_lines(_CSV_COLUMNS, (_csv_row(pair) for compared in comparisons for pair in compared.pairs))
 
 
 def differences_text(evaluations: Sequence[Evaluation]) -> str:
@@ -251,27 +289,99 @@ def differences_text(evaluations: Sequence[Evaluation]) -> str:
 
 
 def comparison_sections(
-    comparisons: Comparisons, *, group: str, name: str, items: str, warnings: Sequence[str] = ()
+    comparisons: Comparisons,
+    *,
+    group: str,
+    name: str,
+    items: str,
+    warnings: Sequence[str] = (),
+    units: str = CONVERSATIONS,
+    note: str = "",
+    notes: Sequence[str] = (),
+    family: Callable[[Column], str] = _family,
 ) -> list[Section]:
-    """Return one section per context with its means and its differences. The last section ends with explanations."""
-    n_of = Counter(_family(pair.first.metric) for pair in comparisons.pairs if pair.p is not None)
-    n_tests = " and for the ".join(f"{n_of[name]} {name}" for name in _FAMILIES if n_of[name]) or f"0 {_FAMILIES[0]}"
-    notes = tuple(note.format(items=items, Items=items.capitalize(), n_tests=n_tests) for note in _NOTES)
+    """Return one section per context with its means and its differences. The last section ends with explanations.
+
+    Args:
+        comparisons: the comparisons.
+        group: head of the column with the groups.
+        name: head of the column with the systems.
+        items: name of the scored items.
+        warnings: lines below the differences.
+        units: name of the clusters.
+        note: explanation of the standard errors; default: that of tasks of conversations.
+        notes: explanations of the means.
+        family: name of the family of tests that a column is corrected with.
+    """
+    n_of = Counter(family(pair.first) for pair in comparisons.pairs if pair.p is not None)
+    n_tests = " and for the ".join(f"{n} {name}" for name, n in n_of.items()) or f"0 {_FAMILIES[0]}"
+    dependence = "" if note else _DEPENDENCE.format(Items=items.capitalize())
+    explanations = tuple(
+        text.format(items=items, n_tests=n_tests, units=units, dependence=dependence) for text in _NOTES
+    )
     if any(pair.first.metric in CONVERSATION_METRICS for pair in comparisons.pairs):
-        notes += (_CONVERSATION_NOTE,)
+        explanations += (_CONVERSATION_NOTE,)
     sections = []
     for context in dict.fromkeys(mean.column.context for mean in comparisons.means):
         means = [mean for mean in comparisons.means if mean.column.context == context]
-        rows = tuple(_cells(pair) for pair in comparisons.pairs if pair.first.context == context)
-        averages = replace(means_table("Means", means, group, name, items), legend=tuple(_legend(means)))
-        differences = Table("Differences", (group, *_COLUMNS), rows, "" if rows else _NOT_COMPARED)
+        rows = tuple(_cells(pair, units) for pair in comparisons.pairs if pair.first.context == context)
+        table = means_table("Means", means, group, name, items, units, note)
+        averages = replace(table, legend=(*notes, *_legend(means)))
+        columns = (group, *_COLUMNS, units, "unshared", "reason for no interval")
+        differences = Table("Differences", columns, rows, "" if rows else _NOT_COMPARED)
         sections.append(Section(context, {}, (averages, differences)))
     *earlier, last = sections
     warning_tables = [Table("Warnings", (), (), legend=tuple(warnings))] if warnings else []
     return [
         *earlier,
-        replace(last, tables=(*last.tables, *warning_tables, Table("Explanations", (), (), legend=notes))),
+        replace(last, tables=(*last.tables, *warning_tables, Table("Explanations", (), (), legend=explanations))),
     ]
+
+
+# Power: a difference that the data cannot show is no evidence of equality. The smallest one that they can show is known
+# before a second system is evaluated.
+
+_POWER_NOTE = (
+    "detectable: the smallest true difference that an uncorrected 5 % test over these {units} detects with 80 % power. "
+    "planned: a system to be evaluated, with answers as variable as the first's and independent of them. Answers to "
+    "the same {items} usually correlate, and smaller differences are detected."
+)
+_PLANNED = "planned"
+
+
+def power_sections(
+    columns: Sequence[Column],
+    *,
+    group: str,
+    items: str,
+    units: str = CONVERSATIONS,
+    baseline: str | None = None,
+    notes: Sequence[str] = (),
+) -> list[Section]:
+    """Return one section per context with the smallest detectable difference of each pair of columns.
+
+    A column without a second one is paired with a planned system. See `comparison_sections` for the arguments.
+    """
+    counts = (items,) if items == units else (items, units)
+    heads = (group, "metric", "first", "second", "first mean", "stderr of difference", "detectable", *counts)
+    sections = []
+    for context, members in grouped(columns, lambda column: column.context).items():
+        rows: list[tuple[Cell, ...]] = []
+        for sides in grouped(members, lambda column: (column.group, column.metric)).values():
+            pairs = compare_columns(sides, baseline).pairs if len(sides) > 1 else ()
+            gaps = [(pair.first, pair.second.name, pair.first_mean, pair.difference) for pair in pairs]
+            mean = mean_columns(sides)[0].estimate
+            for first, second, value, gap in gaps or [(sides[0], _PLANNED, mean.value, planned_difference(mean))]:
+                n = gap.n_values
+                values = (Value(number, n, n) for number in (value, gap.standard_error, detectable_difference(gap)))
+                sizes = (n, gap.n_clusters)[: len(counts)]
+                rows.append(
+                    (first.group, first.metric_text, first.name, second, *values, *sizes, gap.reason_over(units))
+                )
+        legend = (_POWER_NOTE.format(units=units, items=items), *notes)
+        table = Table("Detectable differences", (*heads, "reason for no value"), tuple(rows), legend=legend)
+        sections.append(Section(context, {}, (table,)))
+    return sections
 
 
 def _csv_row(pair: Comparison) -> Iterator[object]:
@@ -291,11 +401,11 @@ def _legend(means: Sequence[Mean]) -> Iterator[str]:
             yield f"{column.name} in {column.group}: {column.metric} is {fixed(as_zero)} with missing tasks as 0"
 
 
-def _cells(pair: Comparison) -> tuple[Cell, ...]:
+def _cells(pair: Comparison, units: str) -> tuple[Cell, ...]:
     first, gap, n = pair.first, pair.difference, pair.difference.n_values
     sides = (Value(mean, n, n) for mean in (pair.first_mean, pair.second_mean))
     tested = (p_text(pair.p), p_text(pair.adjusted_p), Value(pair.detectable, n, n))
-    counts = (n, gap.n_clusters, pair.n_unshared, gap.reason)
+    counts = (n, gap.n_clusters, pair.n_unshared, gap.reason_over(units))
     return (first.group, first.metric_text, first.name, pair.second.name, *sides, pair.cell, *tested, *counts)
 
 

@@ -67,6 +67,7 @@ from ragtasks.statistics import (
     holm,
     mean_columns,
     p_of_signs,
+    planned_difference,
 )
 from ragtasks.suites import suite_named
 from ragtasks.tables import grouped
@@ -390,8 +391,7 @@ def _planned(test: _Test, config: GateConfig) -> GateRow:
     """Return a test of a future system, with the variance of the baseline's own scores."""
     column = test.sides[0]
     (mean,) = (column_mean.estimate for column_mean in mean_columns([column]))
-    error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
-    change = replace(mean, value=None, low=None, high=None, standard_error=error)
+    change = planned_difference(mean)
     scored = [value for value in column.values.values() if value is not None]
     row = _row(test, change, scored, detectable_difference(change, config.alpha))
     return replace(row, baseline=mean.value, why=mean.reason)

@@ -13,6 +13,7 @@ from ragtasks.records import Answerability, Setting
 from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, value_at
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
+    CONVERSATIONS,
     UNBOUNDED,
     Balance,
     Column,
@@ -272,7 +273,7 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
 
 # The two standard errors of a mean side by side: over conversations, and by the formula of lm_eval.
 
-_ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "reason for no interval")
+_ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "reason for no interval")
 _UNCERTAINTY_NOTE = (
     "stderr: standard error over conversations. harness stderr: by the formula of lm_eval, which assumes independent "
     "{items}. It is too small if the {items} of one conversation are correlated."
@@ -294,16 +295,28 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) ->
     return means_table("Standard errors", mean_columns(columns), "setting", "model", "tasks")
 
 
-def means_table(title: str, means: Sequence[Mean], group: str, name: str, items: str) -> Table:
-    """Return one row per column of scores: mean, interval or the reason for a missing one, standard errors."""
+def means_table(  # noqa: PLR0917 (as the words of the table)
+    title: str,
+    means: Sequence[Mean],
+    group: str,
+    name: str,
+    items: str,
+    units: str = CONVERSATIONS,
+    note: str = "",
+) -> Table:
+    """Return one row per column of scores: mean, interval or the reason for a missing one, standard errors.
+
+    `units` names the clusters. `note` replaces the explanation of the standard errors.
+    """
     rows: list[tuple[Cell, ...]] = []
     for mean in means:
         column, estimate = mean.column, mean.estimate
         n = estimate.n_values
         errors = (Value(error, n, n) for error in (estimate.standard_error, estimate.independent_error))
         names = (column.group, column.name, column.metric_text)
-        rows.append((*names, mean.cell, *errors, n, estimate.n_clusters, estimate.reason))
-    return Table(title, (group, name, *_ERROR_COLUMNS), tuple(rows), _UNCERTAINTY_NOTE.format(items=items))
+        rows.append((*names, mean.cell, *errors, n, estimate.n_clusters, estimate.reason_over(units)))
+    columns = (group, name, *_ERROR_COLUMNS[:5], units, *_ERROR_COLUMNS[5:])
+    return Table(title, columns, tuple(rows), note or _UNCERTAINTY_NOTE.format(items=items))
 
 
 # Null baselines: the scores of systems without skill. ragtasks' own models (`ragtasks-...`) are last in every table.
