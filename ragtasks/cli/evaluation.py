@@ -235,7 +235,7 @@ def next_step(folder: Path, page: Path | None, evaluation: EvaluationFile) -> st
 def _run_harness(session: _Session) -> None:
     """Run the harness with the model, or with each arm of the endpoint, and end the session after the last one."""
     evaluation, runs = session.evaluation, _harness_runs(session)
-    for arguments in runs:
+    for arguments in runs.values():
         reject_unknown_names(arguments)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness
@@ -246,13 +246,16 @@ def _run_harness(session: _Session) -> None:
             session.keep_file()
         return is_started
 
-    done: list[tuple[Sequence[Path], bool]] = []
+    files = {folder: _complete_files(folder, session.folder) for folder in runs}
+    waiting = [folder for folder in runs if not files[folder]]
+    has_failed = False
     errors: list[RagtasksError] = []
 
-    def finished(_: Path, files: Sequence[Path], failed: bool) -> None:
-        done.append((files, failed))
-        if len(done) == len(runs):
-            session.end([file for files, _ in done for file in files], failed=any(failed for _, failed in done))
+    def finished(folder: Path, written: Sequence[Path], failed: bool) -> None:
+        nonlocal has_failed
+        files[folder], has_failed = list(written), has_failed or failed
+        if folder == waiting[-1]:
+            session.end([file for own in files.values() for file in own], failed=has_failed)
 
     ending = Callbacks(
         begin=begin,
@@ -261,29 +264,35 @@ def _run_harness(session: _Session) -> None:
         with_tables=session.full,
         notes=session.notes(),
     )
-    for number, arguments in enumerate(runs, start=1):
+    for folder in waiting:
         try:
-            run_harness(arguments, evaluation.given_options, ending)
+            run_harness(runs[folder], evaluation.given_options, ending)
         except RagtasksError as error:
-            if len(done) < number:
+            if not files[folder]:
                 raise
             errors.append(error)  # the results of this arm are saved, so the others are evaluated
     if errors:
         raise errors[0]
 
 
-def _harness_runs(session: _Session) -> list[list[str]]:
-    """Return the arguments of lm_eval for the model, or for each arm of the endpoint, with a folder for each."""
+def _complete_files(folder: Path, above: Path) -> list[Path]:
+    """Return the results files of an arm that is complete, if another arm of the same call is not; else []."""
+    unfinished = {file.parent for file in above.glob("*/unfinished_*")}
+    return sorted(folder.glob("*/results_*.json")) if unfinished - {folder} and folder not in unfinished else []
+
+
+def _harness_runs(session: _Session) -> dict[Path, list[str]]:
+    """Return folder -> arguments of lm_eval, for the model, or for each arm of the endpoint."""
     evaluation, folder = session.evaluation, session.folder
     if evaluation.endpoint is None:
-        return [[*_harness_arguments(evaluation), "--output_path", str(folder)]]
+        return {folder: [*_harness_arguments(evaluation), "--output_path", str(folder)]}
     systems = named_systems(evaluation.endpoint)
-    runs = []
+    runs = {}
     for endpoint, protocol in systems:
         fields = {**endpoint.model_dump(mode="json", exclude_defaults=True), "protocol": protocol.value}
         output = folder / slug(endpoint.model) if len(systems) > 1 else folder
         arguments = ["--model", "ragtasks-endpoint", "--model_args", json.dumps(fields)]
-        runs.append([*arguments, "--tasks", ",".join(evaluation.tasks), "--output_path", str(output)])
+        runs[output] = [*arguments, "--tasks", ",".join(evaluation.tasks), "--output_path", str(output)]
     return runs
 
 

@@ -257,7 +257,11 @@ _HINTS = {
     "baseline": ("# limit: 20  # only the first 20 prompts of each harness task",),
     "answers": ("# name: my-system  # in tables; default: the file's",),
     "traces": ("# name: my-system  # in tables; default: the file's",),
-    "endpoint": ("# name: my-system  # in tables", "# slots: 8  # concurrent requests"),
+    "endpoint": (
+        "# name: my-system  # in tables",
+        "# slots: 8  # concurrent requests",
+        "# arms: {full: {}, compacted: {extra_body: {compact: true}}}  # variants, compared on equal questions",
+    ),
     "retriever": ("queries: [last_turn]  # query forms, one run each: rewrite, all_questions, ...", "# depth: 100"),
 }
 

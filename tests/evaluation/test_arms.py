@@ -27,12 +27,17 @@ class System(BaseHTTPRequestHandler):
 
     targets: dict[str, str]
     bodies: list[dict[str, Any]]
+    is_broken = False
+    """Whether the arm with `compact` fails after the last turn that it remembers."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.bodies.append(body)
         messages = body["messages"]
         has_forgotten = body.get("compact") and sum(message["role"] == "user" for message in messages) > LAST_TURN
+        if has_forgotten and self.is_broken:
+            self.send_error(400)
+            return
         answer = "I do not know." if has_forgotten else self.targets.get(messages[-1]["content"], "ready")
         n_read = sum(len(message["content"].split()) for message in messages[-1 if has_forgotten else 0 :])
         reply = {"answer": answer, "input_tokens": n_read, "output_tokens": len(answer.split())}
@@ -51,7 +56,7 @@ def running() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield the address of the system, and the bodies of its requests."""
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
     System.targets = {task.question: task.target or "It depends." for task in benchmark.tasks}
-    System.bodies = []
+    System.bodies, System.is_broken = [], False
     server = ThreadingHTTPServer(("127.0.0.1", 0), System)
     Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -61,15 +66,19 @@ def running() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         server.server_close()
 
 
+def write_file(address: str, task_or_setting: str) -> None:
+    Path("evaluation.yaml").write_text(
+        f"{task_or_setting}\ndata: sample\noutput: results/arms\nreport: {{html: null}}\n"
+        f"endpoint: {{base_url: '{address}', protocol: plain, name: mine, "
+        "arms: {full: {}, compacted: {extra_body: {compact: true}}}}\n"
+        "options: {encoder: none, max_implausible: 1}\n"
+    )
+
+
 def compared(command: Command, task_or_setting: str) -> tuple[str, list[Evaluation], list[dict[str, Any]]]:
     """Evaluate both arms, and return the output, the results and the requests."""
     with running() as (address, bodies):
-        Path("evaluation.yaml").write_text(
-            f"{task_or_setting}\ndata: sample\noutput: results/arms\nreport: {{html: null}}\n"
-            f"endpoint: {{base_url: '{address}', protocol: plain, name: mine, "
-            "arms: {full: {}, compacted: {extra_body: {compact: true}}}}\n"
-            "options: {encoder: none, max_implausible: 1}\n"
-        )
+        write_file(address, task_or_setting)
         done = command("eval")
         assert done.status == 0, done.err
     return done.out, read_evaluations([Path("results/arms")]), bodies
@@ -107,3 +116,20 @@ def test_arms_with_the_history_of_the_benchmark(command: Command) -> None:
     out, evaluations, bodies = compared(command, "settings: full_rag")
     assert_compacted_is_worse(out, evaluations, 108, 16)
     assert not any("I do not know." in message["content"] for body in bodies for message in body["messages"])
+
+
+def test_the_same_command_requests_only_what_an_arm_has_missed(command: Command) -> None:
+    with running() as (address, bodies):
+        write_file(address, "tasks: mtrag_live_reference_fiqa")
+        System.is_broken = True
+        first = command("eval")
+        assert first.status == 1
+        assert "requests got no answer" in first.err
+        System.is_broken = False
+        bodies.clear()
+        again = command("eval")
+    assert again.status == 0, again.err
+    asked = [body for body in bodies if body["messages"][-1]["content"] in System.targets]
+    assert asked
+    assert all(body.get("compact") and len(body["messages"]) > 2 * LAST_TURN for body in asked)
+    assert "## Differences" in again.out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ragtasks.config import FailedTurn
@@ -186,13 +187,17 @@ def conversations_by_system(
 def _conversation(
     name: str, rows: Iterable[ScoredAnswer], definition: FailedTurn, expected: Collection[int]
 ) -> Conversation:
-    own = sorted(rows, key=lambda row: row.task.turn)
-    states = [has_failed(row, definition) for row in own]
+    rows_of = {row.task.turn: row for row in rows}
+    states = {number: has_failed(row, definition) for number, row in rows_of.items()}
+    numbers = sorted({*expected, *rows_of})
+    next_of = dict(pairwise(numbers))
+    last = max(rows_of)
     turns = [
-        Turn(row, state, following, is_last=row is own[-1])
-        for row, state, following in zip(own, states, [*states[1:], None], strict=True)
+        Turn(rows_of[number], states[number], states.get(next_of.get(number, last + 1)), is_last=number == last)
+        for number in numbers
+        if number in rows_of
     ]
-    missing = sorted(set(expected) - {row.task.turn for row in own})
+    missing = [number for number in numbers if number not in rows_of]
     return Conversation(name, tuple(turns), missing[0] if missing else None)
 
 
@@ -244,6 +249,8 @@ def conversation_tables(
     tables = [table_of(TITLE, ("setting", "model"), systems.items(), columns, whole_note)]
     for setting in dict.fromkeys(setting for setting, _ in systems):
         own = {model: conversations for (name, model), conversations in systems.items() if name == setting}
+        if not any(map(is_scored, own.values())):
+            continue
         tables.append(_by_turn(f"{TITLE} by turn in setting {setting}", own, means, note + _CURVE_NOTE))
         tables += _by_part(f"{TITLE} by part in setting {setting}", own, note + _PART_NOTE)
     return tables

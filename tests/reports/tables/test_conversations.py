@@ -98,6 +98,17 @@ def test_a_missing_turn_is_unscored_unless_the_benchmark_leaves_it_out(tmp_path:
     assert "Not all tasks of m in reference (35 of 36) were" in conversation_tables([cut], None)[0].note
 
 
+def test_recovery_is_unknown_if_the_next_turn_is_missing(tmp_path: Path) -> None:
+    tasks = tuple(task for task in TASKS if task != ("a", 2))
+    failures = {"a<::>1": "missed", "b<::>1": "missed"}
+    for n_tasks, known in ((35, 2), (36, 1)):  # if the benchmark leaves turn 2 out, turn 3 is the next one
+        side = saved(tmp_path / str(n_tasks), failures, tasks=tasks, n_tasks=n_tasks)
+        whole = conversation_tables([side], None)[0]
+        cell = whole.rows[0][whole.columns.index("recovered")]
+        assert isinstance(cell, Value)
+        assert (cell.n_scored, cell.n, cell.value) == (known, 2, 1.0)
+
+
 def test_single_turns_and_unexamined_turns_have_no_table(tmp_path: Path) -> None:
     assert conversation_tables([saved(tmp_path / "single", {}, tasks=tuple((name, 2) for name in NAMES))], None) == []
     save(tmp_path / "old", tasks=TASKS)
