@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +169,7 @@ def ragchecker(folder: Path) -> None:
     """Print the agreement of scores with people's preference by correctness, from references without passages."""
     pairs = load_labelled_pairs(folder / "ragchecker" / "human_labeled_data.json")
     baseline = json.loads((folder / "ragchecker" / "baseline_ragchecker.json").read_text())
-    people = np.array([pair.labels["correctness"] for pair in pairs])
+    people = np.array([fmean(pair.labels["correctness"]) for pair in pairs])
     scores: dict[str, Callable[[str, str, str], float]] = {
         "grounded in the reference answer": lambda text, target, _: grounded(text, [Passage("", target)]) or 0,
         "ROUGE-L": lambda text, target, _: rouge_l(text, target),

@@ -203,7 +203,7 @@ real.extractive     run --model ragtasks-extractive --tasks mtrag_reference,mtra
 real.oracle         run --model ragtasks-oracle --tasks mtrag_reference,mtrag_un_reference {free}
                     --log_samples --output_path real/oracle
 real.report         report real --full {json}
-real.people         judges calibrate --judge {steady} --repeats 2
+real.people         python {people} --judge {steady} --repeats 2
 real.retrieve       retrieve --retriever bm25 --queries rewrite --name real
 real.evaluate       evaluate-run real {json}
 """
@@ -274,6 +274,7 @@ def commands(table: str, address: str) -> list[tuple[str, list[str]]]:
     script = Path(__file__).resolve()
     filled = {
         **{"server": address, "script": str(script), "api": str(script.with_name("same_numbers_api.py"))},
+        "people": str(ROOT / "perf" / "human_evaluation.py"),
         **{name: shlex.quote(judge) for name, judge in judges.items()},
     }
     listed = []

@@ -37,7 +37,7 @@ ALLOWED = {
     # Documented in docs/python.md for notebooks.
     *("to_pandas", "to_polars", "_repr_html_"),
     # Validated by a model: keys of a results file or manifest, members found by value, columns of a table.
-    *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
+    *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY"),
     *("eval_response", "start_char", "end_char", "author", "configuration", "asked"),
     # Keys of logged verdicts, written from the fields of a record.
     *("prompt_tokens", "completion_tokens"),

@@ -237,7 +237,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     results: _RESULTS,
     database: _DATABASE = Path("arena.sqlite"),
     output: Annotated[
-        Path | None, typer.Option(help="Folder for a human-evaluation file, which `judges calibrate --data` reads.")
+        Path | None, typer.Option(help="Folder for a human-evaluation file, which `judges calibrate` reads.")
     ] = None,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,

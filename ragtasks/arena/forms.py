@@ -237,7 +237,7 @@ def win_rates(rated: RatedForm) -> dict[str, float]:
 
 
 def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[RatedForm]) -> Path:
-    """Write the forms to the file that `ragtasks judges calibrate --data FOLDER` reads, and return its path."""
+    """Write the forms to the file that `ragtasks judges calibrate FOLDER` reads, and return its path."""
     items = list(dict.fromkeys(rated.item for rated in forms))
     settings = sorted({item[1] for item in items})
     if not settings:

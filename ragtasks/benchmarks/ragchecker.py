@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from pydantic import TypeAdapter
 
@@ -23,8 +22,8 @@ class LabelledPair:
     first: Response
     second: Response
     models: tuple[str, str]
-    labels: Mapping[str, float]
-    """Criterion -> mean over annotators, from 2 (first much better) to -2.
+    labels: Mapping[str, tuple[float, ...]]
+    """Criterion -> label of each annotator, from 2 (first much better) to -2.
 
     The last criterion is the answer as a whole.
     """
@@ -78,8 +77,8 @@ def _pair(rows: list[_Annotation]) -> LabelledPair:
         Response(task, (), row.model2.response),
         (row.model1.model_name, row.model2.model_name),
         {
-            "correctness": -fmean(annotation.correctness_label for annotation in rows),
-            "completeness": -fmean(annotation.completeness_label for annotation in rows),
-            "overall": -fmean(annotation.overall_label for annotation in rows),
+            "correctness": tuple(-annotation.correctness_label for annotation in rows),
+            "completeness": tuple(-annotation.completeness_label for annotation in rows),
+            "overall": tuple(-annotation.overall_label for annotation in rows),
         },
     )

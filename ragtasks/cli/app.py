@@ -356,7 +356,7 @@ GROUPS = {
         "tasks": "ragtasks tasks list --benchmark mtrag",
     },
     "Maintenance": {
-        "judges": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
+        "judges": "ragtasks judges calibrate labels.csv --rubric rl_f --judge openai/gpt-4o-mini",
         "doctor": "ragtasks doctor --model hf",
     },
 }
@@ -374,7 +374,7 @@ SUBCOMMANDS = {
     "data duplicates": "ragtasks data duplicates corpus.jsonl --output unique.jsonl",
     "data segment": "ragtasks data segment documents.jsonl passages.jsonl --size 256 --overlap 50",
     "data cache": "ragtasks data cache --outcome refused --remove",
-    "judges calibrate": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
+    "judges calibrate": "ragtasks judges calibrate labels.csv --rubric rl_f --judge openai/gpt-4o-mini",
     "judges anchors": "ragtasks judges anchors results --output anchors.jsonl",
     "judges passages": "ragtasks judges passages mine --benchmark mtrag --judge openai/gpt-4o --output qrels.txt",
     "judges questions": "ragtasks judges questions benchmark --judge openai/gpt-4o --output conversations.jsonl",

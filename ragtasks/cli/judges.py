@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder
+from ragtasks.benchmarks import Benchmark
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import DATA, FORCE, FORMAT, JUDGES, NAME_OR_FOLDER, asking, named_judges
 from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
+from ragtasks.clients import is_preset
 from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.files import write_atomically, write_qrels, written_lines
-from ragtasks.progress import step
+from ragtasks.progress import progress_bars, step
 from ragtasks.tables import Format, Section, render
+
+if TYPE_CHECKING:
+    from ragtasks.judges import Verdicts
+    from ragtasks.records import Response
 
 commands = typer.Typer(
     help="Calibrate judges; grade passages, label questions.",
@@ -25,48 +30,57 @@ commands = typer.Typer(
 )
 app.add_typer(commands, name="judges")
 
-# `ragtasks judges calibrate`: agreement of metrics and judges with human ratings.
+# `ragtasks judges calibrate`: agreement of judges with the labels of people.
 
 
 @commands.command()
-def calibrate(
-    *,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with MTRAG's official files; default: the data folder.")
+def calibrate(  # noqa: PLR0917 (one parameter an option)
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            help="Rows with people's labels, .csv or .jsonl; also RAGChecker's or MTRAG's labelled answers."
+        ),
+    ],
+    judge: JUDGES,
+    rubric: Annotated[
+        str, typer.Option(help="Rubric by name, such as rl_f, or your own, a .yaml file.", metavar="NAME | FILE")
+    ] = "pairwise",
+    repeats: Annotated[int, typer.Option(min=1, max=20, help="Number of verdicts by each judge on a row.")] = 1,
+    keys: Annotated[
+        str | None, typer.Option(metavar="NAME=KEY,...", help="Columns by value, such as label=faithful,answer=output.")
     ] = None,
-    judge: Annotated[
-        list[str] | None, typer.Option(help="Judge to calibrate: openai/NAME or a JSON object; repeatable.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Additional metric of judges: rl_mtb or rl_r; repeatable.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.", hidden=True)] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=20, help="Number of verdicts by each judge.", hidden=True)] = 1,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Also judge answers in pairs.", hidden=True)] = False,
-    ragchecker: Annotated[
-        Path | None, typer.Option(help="File human_labeled_data.json of RAGChecker, also judged.", hidden=True)
-    ] = None,
+    form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
-    from ragtasks.reports.calibration import calibrate_judges
+    """Print and store the card of a judge: its agreement with people's labels, biases, repeatability and cost."""
+    from ragtasks.judges import judge_responses, rubric_of
+    from ragtasks.reports.judge_card import calibrate_judges
+    from ragtasks.results import LABEL_KEYS, named_keys, read_labelled_rows
 
-    named_judges(judge or [])
-    root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
-    text, verdicts = calibrate_judges(
-        root,
-        judge or [],
-        secrets=secret,
-        cache_file=reply_cache_file(),
-        metrics=metric or (),
-        picture=plot,
-        cards=card_folder(),
-        repeats=repeats,
-        pairs=pairs,
-        ragchecker=ragchecker,
-    )
-    echo(text)
-    if verdicts is not None:
-        verdicts.require_coverage()
+    if any(map(is_preset, judge)):
+        raise ConfigurationError(
+            "calibrate: a preset has the official prompts, and calibrate sends the shipped ones. Next step: name its "
+            "model instead, such as --judge openai/gpt-oss-120b,base_url=http://localhost:8001/v1,temperature=server"
+        )
+    endpoints, question = named_judges(judge), rubric_of(rubric)
+    labelled = read_labelled_rows(labels, question, named_keys(keys, LABEL_KEYS) if keys else {})
+    data = f"{labels.name}, {len(labelled.rows)} rows"
+    with progress_bars() as progress:
+
+        def ask(responses: Sequence[Response], judging: str) -> Verdicts:
+            return judge_responses(
+                responses,
+                endpoints,
+                secrets=secret,
+                cache_file=reply_cache_file(),
+                rubrics=[question],
+                progress=progress,
+                judging=judging,
+            )
+
+        tables, verdicts = calibrate_judges(labelled, question, ask, repeats=repeats, data=data, cards=card_folder())
+    left_out = f"{labelled.n_unlabelled} rows have no label and are left out" if labelled.n_unlabelled else ""
+    put(render([Section(f"{data}, rubric {question.name}", {}, tuple(tables), sentence=left_out)], form))
+    verdicts.require_coverage()
 
 
 # `ragtasks judges anchors`: a fixed set of answers that detects a changed judge.

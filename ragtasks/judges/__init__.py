@@ -20,7 +20,17 @@ from ragtasks.judges._anchors import (
     stored_verdicts,
     write_anchors,
 )
-from ragtasks.judges._cards import PAIRS, CardRow, JudgeCard, latest_card, store_card
+from ragtasks.judges._cards import (
+    AGREEMENT,
+    KAPPA,
+    UNDECIDED,
+    WEIGHTED_KAPPA,
+    CardRow,
+    JudgeCard,
+    latest_card,
+    store_card,
+)
+from ragtasks.judges._own_rubric import rubric_of
 from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
@@ -30,6 +40,7 @@ from ragtasks.judges.rubrics import (
     CITATION_SUPPORT,
     CONTEXT_PRECISION,
     CONTEXT_RECALL,
+    LABEL_VALUES,
     MULTIHOP_ANSWER,
     NUGGET_ASSIGNMENT,
     NUGGET_CREATION,
@@ -40,6 +51,7 @@ from ragtasks.judges.rubrics import (
     RL_F_CONVERSATION,
     RL_MTB,
     RL_R,
+    SECOND_ANSWER,
     RubricMaker,
     added_rubric_names,
     citation_support,
@@ -56,16 +68,18 @@ from ragtasks.judges.rubrics import (
 )
 
 __all__ = [
+    "AGREEMENT",
     "CITATION_SUPPORT",
     "CLARIFICATION",
     "CONTEXT_PRECISION",
     "CONTEXT_RECALL",
     "IDK",
+    "KAPPA",
     "LABELLINGS",
+    "LABEL_VALUES",
     "MULTIHOP_ANSWER",
     "NUGGET_ASSIGNMENT",
     "NUGGET_CREATION",
-    "PAIRS",
     "PAIRWISE",
     "RB_LLM",
     "RELEVANCE",
@@ -73,7 +87,10 @@ __all__ = [
     "RL_F_CONVERSATION",
     "RL_MTB",
     "RL_R",
+    "SECOND_ANSWER",
     "UNASKED",
+    "UNDECIDED",
+    "WEIGHTED_KAPPA",
     "YES_NO",
     "AnchorVerdicts",
     "Anchors",
@@ -114,6 +131,7 @@ __all__ = [
     "read_coded_label",
     "recalibration_of",
     "relevance",
+    "rubric_of",
     "rubrics_named",
     "store_card",
     "store_verdicts",

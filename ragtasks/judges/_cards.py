@@ -1,9 +1,9 @@
-"""A judge's card: agreement of its verdicts with people, repeatability, and cost. Cards are stored by time."""
+"""A judge's card: agreement of its verdicts with people's labels, repeatability, and cost. Cards are stored by time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +14,11 @@ from ragtasks.files import canonical_hash, parse_json, write_atomically
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-PAIRS = "pairs as people"
-"""Prefix of the measures of agreement on pairs."""
+AGREEMENT = "agreement"
+KAPPA = "kappa"
+WEIGHTED_KAPPA = "weighted kappa"
+UNDECIDED = "undecided"
+"""Measures of a card: equal labels, equal labels corrected for chance, and cases whose repeated verdicts differ."""
 
 
 @with_config(_STRICT)
@@ -26,14 +29,14 @@ class CardRow:
     rubric: str
     """Name of the rubric; empty for a measure of the judge as a whole."""
     measure: str
-    """Such as `pairs as people: faithfulness`."""
+    """Such as `kappa`."""
     value: float | None
     """Value of the measure; None without data."""
     low: float | None = None
     """Lower end of the 95 % interval over conversations; None without an interval."""
     high: float | None = None
     n: int = 0
-    """Number of answers, pairs or verdicts."""
+    """Number of rows or verdicts."""
 
 
 @with_config(_STRICT)
@@ -45,17 +48,24 @@ class JudgeCard:
     time: str
     """Time of creation, as `2026-11-23T12:00:00`."""
     data: str
-    """Description of the rated answers."""
+    """Description of the labelled rows."""
     rubrics: Mapping[str, str]
     """Rubric -> fingerprint of its prompts."""
     rows: tuple[CardRow, ...]
-    version: Literal[2] = 2
+    confusion: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Label of people -> label of the judge -> number of people's labels."""
+    version: Literal[3] = 3
     """Version of the measures; cards of other versions are not shown."""
+
+    def measure(self, *names: str) -> CardRow | None:
+        """Return the row of the first measure with one of these names, such as `KAPPA`; None without it."""
+        return next((row for row in self.rows if row.measure in names), None)
 
     @property
     def is_of_verdicts(self) -> bool:
         """Whether the judge gave enough verdicts to measure any agreement with people."""
-        return any(row.value is not None for row in self.rows if row.measure.startswith(PAIRS))
+        agreement = self.measure(AGREEMENT)
+        return agreement is not None and agreement.value is not None
 
     def with_cost_of(self, earlier: JudgeCard | None) -> JudgeCard:
         """Return the card with the cost rows of an earlier card if it has none: all its verdicts were cached."""
@@ -82,7 +92,7 @@ _CARD = TypeAdapter(JudgeCard)
 
 def store_card(folder: Path, card: JudgeCard) -> Path:
     """Write a card to the folder, next to earlier cards, and return its path."""
-    path = folder / f"{_prefix(card.judge)}_{card.time.replace(':', '-')}.json"
+    path = folder / f"{_prefix(card.judge)}_{card.time.replace(':', '-')}_{canonical_hash(dict(card.rubrics))[:8]}.json"
     write_atomically(path, orjson.dumps(card.json_values, option=orjson.OPT_INDENT_2) + b"\n")
     return path
 
@@ -102,4 +112,4 @@ def latest_card(folder: Path, judge: str, rubrics: Mapping[str, str]) -> JudgeCa
 def _prefix(judge: str) -> str:
     """Return a file name prefix for a judge: its letters, and a hash to distinguish equal letters."""
     letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in judge)
-    return f"{letters[:60]}_{canonical_hash(judge)[:8]}"
+    return f"{letters[:50]}_{canonical_hash(judge)[:8]}"

@@ -61,19 +61,42 @@ def read_coded_rating(reply: str, code: str) -> int:
 
 def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
     """Return the label of the last line `Verdict CODE: LABEL`, in lower case."""
-    label = _coded_value(reply, code, "verdict").strip(_STRIPPED).lower()
+    label = label_in(_coded_value(reply, code, "verdict"))
     if label not in labels:
         raise UnparsableReplyError(f"the verdict is not one of {', '.join(labels)}")
     return label
 
 
+def read_only_label(reply: str, code: str, labels: Sequence[str]) -> str:
+    """Return the label of the last line `Verdict CODE: LABEL`, as written in `labels`. Case does not matter.
+
+    A reply with such lines for two labels is ambiguous and has no verdict.
+    """
+    by_lower_case = {label.lower(): label for label in labels}
+    label = read_coded_label(reply, code, tuple(by_lower_case))
+    stated = set(map(label_in, _coded_values(reply, code, "verdict")))
+    if len(stated & by_lower_case.keys()) > 1:
+        raise UnparsableReplyError("the reply has lines with different verdicts")
+    return by_lower_case[label]
+
+
+def label_in(text: str) -> str:
+    """Return a label in lower case, without the marks that models put around it."""
+    return text.strip(_STRIPPED).lower()
+
+
 def _coded_value(reply: str, code: str, name: str) -> str:
     """Return the text after the colon in the last line that begins with `name CODE`."""
+    return _coded_values(reply, code, name)[-1].strip()
+
+
+def _coded_values(reply: str, code: str, name: str) -> list[str]:
+    """Return the text after the colon in each line that begins with `name CODE`."""
     line = re.compile(rf"^{_MARKS}{name}{_MARKS}{re.escape(code)}{_MARKS}:(?P<rest>.*)$", re.IGNORECASE | re.MULTILINE)
     values = [match["rest"] for match in line.finditer(reply)]
     if not values:
         raise UnparsableReplyError(f"no line `{name.capitalize()} {code}: ...`")
-    return values[-1].strip()
+    return values
 
 
 def read_coded_object(reply: str, code: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Message, Response, Role
 
 _CODE_LENGTH = 8
-_SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
+SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,12 @@ class Rubric:
     """Response -> first question, or the finding if no question is needed."""
     prompts: tuple[str, ...] = ()
     """Texts of its prompts; results store a hash of them."""
+    labels: Mapping[str, float] = field(default_factory=dict)
+    """Label of a verdict -> its value, 0 to 1; empty if verdicts are numbers."""
+    highest: float = 1.0
+    """Number that stands for the value 1 if verdicts are numbers: 10 for a rating, 1 for a share."""
+    needs: tuple[str, ...] = ()
+    """Values that a labelled row must have in addition to question and answer, such as `contexts`."""
 
     @property
     def fingerprint(self) -> str:
@@ -113,15 +119,19 @@ def ask(
     *,
     conversation: Sequence[Message] = (),
     passages: Sequence[str] = (),
+    choices: Sequence[str] = (),
     **texts: Any,
 ) -> Question:
-    """Return the question of a template with shown texts, marked with their code."""
+    """Return the question of a template with shown texts, marked with their code.
+
+    `choices` are the labels of a verdict, of which structured replies contain exactly one.
+    """
     spoken = [*(message.text for message in conversation), *_flat(texts.get("question", []))]
     code = code_of(*spoken, *passages, *(text for part in texts.values() for text in _flat(part)))
-    messages = [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in conversation]
+    messages = [{"speaker": SPEAKERS[message.role], "text": message.text} for message in conversation]
     filled = form.replace("CODE", code)
     text = template.render(code=code, form=filled, conversation=messages, passages=list(passages), **texts)
-    return Question(text, lambda reply: read(as_text(reply), code), filled, schema_of(filled))
+    return Question(text, lambda reply: read(as_text(reply), code), filled, schema_of(filled, choices))
 
 
 def _flat(value: Any) -> list[str]:
@@ -143,12 +153,14 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 _VALUES = {"N": "([1-9]|10)", "LABEL": "[A-Za-z_ ]+"}
 
 
-def schema_of(form: str) -> dict[str, Any]:
-    """Return the JSON schema of replies in a format: of an object, or of a last line."""
+def schema_of(form: str, choices: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the JSON schema of replies in a format: an object, or a last line that ends in one of the choices."""
     if id_match := _ID.search(form):
         keys = {match["key"]: _SCHEMAS.get(match["value"], _TEXT) for match in _KEY.finditer(form)}
         return _object({"id": {"const": id_match["code"]}, **keys})
     head, _, value = form.rpartition(": ")
+    if choices:
+        return _object({_BEFORE: _TEXT, _LINE: {"type": "string", "enum": [f"{head}: {label}" for label in choices]}})
     return _object({_BEFORE: _TEXT, _LINE: {"type": "string", "pattern": f"^{head}: {_VALUES.get(value, '.+')}$"}})
 
 

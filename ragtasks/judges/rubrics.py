@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ragtasks.judges._parsers import (
+    HIGHEST_RATING,
     YES_NO,
     UnparsableReplyError,
     read_coded_label,
@@ -33,7 +34,7 @@ from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Answerability, Grade, Importance, Nugget, Passage, Qrel, Response, Support, Task
 
 _Label = TypeVar("_Label", bound=Enum)
-_LABEL_FORM = "Verdict CODE: LABEL"
+LABEL_FORM = "Verdict CODE: LABEL"
 
 
 def _task_of(response: Response) -> dict[str, Any]:
@@ -41,7 +42,8 @@ def _task_of(response: Response) -> dict[str, Any]:
     return {"conversation": response.task.messages[:-1], "question": response.task.question}
 
 
-def _titled(passage: Passage) -> str:
+def titled(passage: Passage) -> str:
+    """Return the text of a passage after its title."""
     return f"{passage.title}\n{passage.text}".strip()
 
 
@@ -66,7 +68,7 @@ def _labelled(name: str, description: str, values: Mapping[str, float], texts: T
         label = read_coded_label(reply, code, tuple(values))
         return Finding(label, values[label])
 
-    return _one_question(name, description, _LABEL_FORM, read, texts)
+    return replace(_one_question(name, description, LABEL_FORM, read, texts), labels=values)
 
 
 def _rated(name: str, description: str, *, with_reference: bool = False) -> Rubric:
@@ -80,7 +82,9 @@ def _rated(name: str, description: str, *, with_reference: bool = False) -> Rubr
     def read(reply: str, code: str) -> Finding:
         return rating_finding(read_coded_rating(reply, code))
 
-    return _one_question(name, description, "Rating CODE: N", read, texts)
+    needs = ("contexts", "reference") if with_reference else ("contexts",)
+    rubric = _one_question(name, description, "Rating CODE: N", read, texts)
+    return replace(rubric, highest=HIGHEST_RATING, needs=needs)
 
 
 # RL_MTB and RL_R, the MTRAG paper's other reference-less judges (Table 7). Both are the paper's own counterexamples:
@@ -183,7 +187,7 @@ def rl_f() -> Rubric:
         return ask(first, _STATEMENTS_FORM, read, **_task_of(response), answer=response.text)
 
     description = "share of the answer's statements that the passages support, judged"
-    return Rubric(RL_F, description, open_, (first.source, second.source))
+    return Rubric(RL_F, description, open_, (first.source, second.source), needs=("contexts",))
 
 
 _EARLIER = "Earlier in the conversation, by the {speaker}: {text}"
@@ -205,7 +209,7 @@ def rl_f_conversation() -> Rubric:
         return base.open(replace(response, passages=(*response.passages, *earlier)))
 
     description = "share of the answer's statements that the passages or earlier turns support, judged"
-    return Rubric(RL_F_CONVERSATION, description, open_, (*base.prompts, _EARLIER))
+    return Rubric(RL_F_CONVERSATION, description, open_, (*base.prompts, _EARLIER), needs=base.needs)
 
 
 def _support_question(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
@@ -259,7 +263,8 @@ def context_precision() -> Rubric:
             reference=response.task.target,
         )
 
-    rubric = Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
+    description = "average precision of the passages, by judges"
+    rubric = Rubric(CONTEXT_PRECISION, description, open_, (prompt.source,), needs=("contexts", "reference"))
     return rubric.only_where(_has_answer, _NO_ANSWER)
 
 
@@ -284,6 +289,7 @@ def context_recall() -> Rubric:
         name=CONTEXT_RECALL,
         description=description,
         open=lambda response: base.open(replace(response, text=response.task.target)),
+        needs=("contexts", "reference"),
     )
     return rubric.only_where(_has_answer, _NO_ANSWER)
 
@@ -398,7 +404,7 @@ def multihop_answer() -> Rubric:
 
     The judge sees question, reference answer and reply. It sees no passages, since truth is not judged.
     """
-    return _labelled(
+    rubric = _labelled(
         MULTIHOP_ANSWER,
         "whether the reply gives the reference answer",
         _YES_NO_VALUES,
@@ -408,6 +414,7 @@ def multihop_answer() -> Rubric:
             "answer": response.text,
         },
     )
+    return replace(rubric, needs=("reference",))
 
 
 # Questions about nuggets: which nuggets an answer contains, how important each is, and which nuggets a topic has.
@@ -511,7 +518,7 @@ def nugget_creation() -> Rubric:
             end = partial(_importance_finding, nuggets)
             return _window_question(importance, "importance", Importance, nuggets, end, question=question)
 
-        return _creation_question(creation, weigh, question, list(map(_titled, response.passages)), [])
+        return _creation_question(creation, weigh, question, list(map(titled, response.passages)), [])
 
     prompts = (creation.source, importance.source)
     return Rubric(NUGGET_CREATION, "nuggets made from the passages of a topic", open_, prompts)
@@ -611,7 +618,7 @@ def _citation_question(
         level = Support(read_coded_label(reply, code, [member.value for member in Support]))
         return _citation_question(prompt, sentences, passages, [*done, level])
 
-    return ask(prompt, _LABEL_FORM, read, passage=_titled(cited), sentence=sentences[len(done)].text)
+    return ask(prompt, LABEL_FORM, read, passage=titled(cited), sentence=sentences[len(done)].text)
 
 
 # Pairwise comparison: which of two answers to one task serves the user better.
@@ -623,6 +630,8 @@ PAIRWISE = "pairwise"
 PREFERENCES = {"a": 1.0, "tie": 0.5, "b": 0.0}
 """Label -> share of the first answer: 1 if it is preferred."""
 
+SECOND_ANSWER = "answer_2"
+"""Name of the second answer of a pair in labelled rows and in templates of users."""
 _OTHER = "other_answer"
 
 
@@ -631,6 +640,11 @@ def pair_of(first: Response, second: Response) -> Response:
     passages = [[passage.title, passage.text] for passage in second.passages]
     task = replace(first.task, extra={**first.task.extra, _OTHER: {"text": second.text, "passages": passages}})
     return Response(task, first.passages, first.text)
+
+
+def second_text(pair: Response) -> str:
+    """Return the text of the second answer of a pair; empty for a single answer."""
+    return str(pair.task.extra.get(_OTHER, {}).get("text", ""))
 
 
 def pairwise() -> Rubric:
@@ -644,7 +658,7 @@ def pairwise() -> Rubric:
 
     def texts(response: Response) -> Mapping[str, Any]:
         second = response.task.extra[_OTHER]
-        first_passages = list(map(_titled, response.passages))
+        first_passages = list(map(titled, response.passages))
         second_passages = [f"{title}\n{text}".strip() for title, text in second["passages"]]
         all_passages = list(dict.fromkeys([*first_passages, *second_passages]))
         return {
@@ -657,8 +671,9 @@ def pairwise() -> Rubric:
         }
 
     rubric = _labelled(PAIRWISE, "which of two answers serves the user better", PREFERENCES, texts)
+    rubric = replace(rubric, needs=(SECOND_ANSWER,))
     tie = Finding("tie", PREFERENCES["tie"])
-    return rubric.only_where(lambda response: response.task.extra[_OTHER]["text"] != response.text, tie)
+    return rubric.only_where(lambda response: second_text(response) != response.text, tie)
 
 
 def _passage_numbers(own: list[str], all_passages: list[str]) -> str:
@@ -703,7 +718,7 @@ def relevance() -> Rubric:
         RELEVANCE,
         "how relevant the passage is to the question, judged",
         {grade: int(grade) / int(GRADES[-1]) for grade in GRADES},
-        lambda response: {**_task_of(response), "passage": _titled(response.passages[0])},
+        lambda response: {**_task_of(response), "passage": titled(response.passages[0])},
     )
 
 

@@ -4,12 +4,10 @@ from ragtasks.metrics._agreement import (
     Level,
     RaterAgreement,
     cohen_kappa,
-    inverse_frequency,
     krippendorff_alpha,
     pairwise_spearman,
     rater_agreement,
     spearman,
-    spearman_repeated,
 )
 from ragtasks.metrics._answer_text import answer_text
 from ragtasks.metrics._answerability import (
@@ -221,7 +219,6 @@ __all__ = [
     "has_verdict",
     "ibm_visible_answerability",
     "idk_and_empty",
-    "inverse_frequency",
     "is_changed",
     "is_error_text",
     "is_negation",
@@ -260,7 +257,6 @@ __all__ = [
     "sentence_bleu",
     "sentence_ends",
     "spearman",
-    "spearman_repeated",
     "sub_narrative_scores",
     "support_precision",
     "support_recall",

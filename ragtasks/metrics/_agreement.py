@@ -131,46 +131,34 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float]) -> Score:
     return Score((agreed - by_chance) / (1 - by_chance))
 
 
-def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Score:
+def spearman(first: Sequence[float], second: Sequence[float]) -> Score:
     """Return Spearman's rank correlation, -1 to 1: Pearson's correlation of the ranks, with mean ranks for ties.
 
-    Weights apply to the means and products of the correlation, not to the ranks. `spearman_repeated` weights the ranks
-    too. The two differ if the weights depend on the values.
+    Unscored with fewer than two pairs, or if a column does not vary.
 
-    Unscored with fewer than two pairs of positive weight, or if a column does not vary.
-
-    Source: C. Spearman, The proof and measurement of association between two things (1904); the weighted form is the
-    usual weighted Pearson correlation of the ranks.
+    Source: C. Spearman, The proof and measurement of association between two things (1904).
 
     Args:
         first: one column.
         second: the other column, of the same length.
-        weights: one weight per pair, zero or more; only their ratios matter. None: equal weights.
 
     Raises:
-        ValueError: lengths differ, a value or weight is not finite, or a weight is negative.
+        ValueError: lengths differ, or a value is not finite.
     """
-    pair_weights = _checked(first, second, weights)
-    return _pearson(_ranks(first, [1.0] * len(first)), _ranks(second, [1.0] * len(second)), pair_weights)
-
-
-def spearman_repeated(first: Sequence[float], second: Sequence[float], weights: Sequence[float]) -> Score:
-    """Return the rank correlation in which a pair of weight w counts as w equal pairs, in the ranks too.
-
-    The rank of a value is the weight below it plus half the weight at it. With integer weights the result is `spearman`
-    of the columns with every pair repeated that often. Range, reasons, arguments and errors as in `spearman`.
-    """
-    pair_weights = _checked(first, second, weights)
-    return _pearson(_ranks(first, pair_weights), _ranks(second, pair_weights), pair_weights)
-
-
-def inverse_frequency(values: Sequence[float]) -> list[float]:
-    """Return a weight for each value, 1 / its frequency, so that all distinct values have the same total weight.
-
-    Source: MTRAG paper, section 8, which corrects for imbalance by a weighting that it does not specify.
-    """
-    counts = Counter(values)
-    return [1 / counts[value] for value in values]
+    if len(first) != len(second):
+        raise ValueError(f"columns differ in length: {len(first)}, {len(second)}")
+    if not all(map(math.isfinite, itertools.chain(first, second))):
+        raise ValueError("a value is NaN or infinite: leave out pairs without a value")
+    if len(first) < 2:
+        return Score(None, TOO_FEW)
+    ranks = [_ranks(column, [1.0] * len(column)) for column in (first, second)]
+    first_gaps, second_gaps = ([rank - math.fsum(column) / len(column) for rank in column] for column in ranks)
+    spreads = [math.fsum(gap * gap for gap in gaps) for gaps in (first_gaps, second_gaps)]
+    # Rounding can move equal ranks off their own mean, so equality is tested on the values, not by a spread of 0.
+    if min(len({*first}), len({*second})) < 2 or 0 in spreads:
+        return Score(None, NOTHING_VARIES)
+    product = math.fsum(x * y for x, y in zip(first_gaps, second_gaps, strict=True))
+    return Score(max(-1.0, min(1.0, product / math.sqrt(spreads[0]) / math.sqrt(spreads[1]))))
 
 
 def pairwise_spearman(columns: Mapping[str, Sequence[float | None]]) -> dict[tuple[str, str], Score]:
@@ -195,18 +183,6 @@ def _over_common(first: Sequence[float | None], second: Sequence[float | None]) 
     return spearman([a for a, _ in pairs], [b for _, b in pairs])
 
 
-def _checked(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None) -> list[float]:
-    """Return the weights, 1.0 by default, after checking lengths and values."""
-    pair_weights = [1.0] * len(first) if weights is None else list(weights)
-    if not len(first) == len(second) == len(pair_weights):
-        raise ValueError(f"columns differ in length: {len(first)}, {len(second)}, weights {len(pair_weights)}")
-    if not all(map(math.isfinite, itertools.chain(first, second, pair_weights))):
-        raise ValueError("a value or a weight is NaN or infinite: leave out pairs without a value")
-    if any(weight < 0 for weight in pair_weights):
-        raise ValueError("a weight is negative")
-    return pair_weights
-
-
 def _ranks(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return each value's rank: the weight of smaller values plus half the weight of equal values."""
     weight_at: dict[float, float] = {}
@@ -217,27 +193,6 @@ def _ranks(values: Sequence[float], weights: Sequence[float]) -> list[float]:
         rank_of[value] = below + weight_at[value] / 2
         below += weight_at[value]
     return [rank_of[value] for value in values]
-
-
-def _pearson(first: Sequence[float], second: Sequence[float], weights: Sequence[float]) -> Score:
-    if sum(weight > 0 for weight in weights) < 2:
-        return Score(None, TOO_FEW)
-    total = math.fsum(weights)
-    first_gaps, second_gaps = (_centred(column, weights, total) for column in (first, second))
-    # Rounding can move equal ranks off their own mean, so equality is tested on the values, not by a spread of 0.
-    varied = [{value for value, w in zip(column, weights, strict=True) if w > 0} for column in (first, second)]
-    spreads = [
-        math.fsum(w * x * x for w, x in zip(weights, column, strict=True)) for column in (first_gaps, second_gaps)
-    ]
-    if any(len(values) < 2 for values in varied) or 0 in spreads:
-        return Score(None, NOTHING_VARIES)
-    product = math.fsum(w * x * y for w, x, y in zip(weights, first_gaps, second_gaps, strict=True))
-    return Score(max(-1.0, min(1.0, product / math.sqrt(spreads[0]) / math.sqrt(spreads[1]))))
-
-
-def _centred(column: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
-    mean = math.fsum(w * x for w, x in zip(weights, column, strict=True)) / total
-    return [value - mean for value in column]
 
 
 _Disagreement = Callable[[Sequence[float]], float]

@@ -1,72 +1,141 @@
-"""The card of a judge: statistics of its verdicts on answers that people rated."""
+"""The card of a judge: its verdicts on rows that people labelled, as measures and tables."""
 
 from __future__ import annotations
 
 import itertools
-import math
-import re
 import statistics
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
 
 import numpy as np
 
-from ragtasks.benchmarks.mtrag import ALL_PROPERTIES, FANC, REFERENCE_MODEL, WIN_RATE, RatedResponse
 from ragtasks.clients import Usage
 from ragtasks.judges import (
-    PAIRS,
-    PAIRWISE,
+    AGREEMENT,
+    KAPPA,
+    SECOND_ANSWER,
+    UNDECIDED,
+    WEIGHTED_KAPPA,
     CardRow,
     JudgeCard,
+    Rubric,
     VerdictOutcome,
     Verdicts,
+    latest_card,
+    pair_of,
+    store_card,
 )
-from ragtasks.metrics import cohen_kappa, spearman
-from ragtasks.records import Answerability, IdkVerdict, Response
-from ragtasks.statistics import Repeatability, estimate_mean
-from ragtasks.tables import Table, Value, grouped
+from ragtasks.metrics import NgramIdk
+from ragtasks.records import IdkVerdict, Response
+from ragtasks.results import LabelledRow, LabelledRows
+from ragtasks.statistics import MIN_CLUSTERS, Floats, estimate_mean
+from ragtasks.tables import Cell, Table, Value, fixed
 
-_RATED = (*FANC, WIN_RATE, ALL_PROPERTIES)
-_RANK, _WITHOUT = "rank: ", "without a verdict"
-_COIN, _MOST_WITHOUT = 0.5, 0.05
-_DRAWS = 300
-_EVEN = 1e-9
+Ask = Callable[[Sequence[Response], str], Verdicts]
+"""(responses, name of a repeated judging or "") -> verdicts."""
 
+_WITHOUT = "without a verdict"
+_ALWAYS = "agreement of always "
+_OF_PEOPLE = " of two people"
+_MOST_WITHOUT = 0.05
+_DRAWS = 1000
 _NOTE = (
-    "pairs as people: share of pairs of answers to one task on which the judge prefers the same answer as the median "
-    "rater; ties of the judge count half. rank: Spearman correlation over answers to ANSWERABLE tasks. favours ...: "
-    "how much more often than people the judge prefers the longer answer, the refusal, or the answer of a model of "
-    "its own family (by name); 0 is no bias. twice as long: increase of that preference with each doubling of length; "
-    "0 is no bias. prefers what is shown first: share over pairs in both orders; 0.5 is no bias. Intervals are over "
-    "conversations, by bootstrap for rank and kappa."
+    "agreement: share of people's labels that the judge gives too. agreement of always LABEL: the same if every row "
+    "got the most frequent label. kappa: Cohen's, agreement beyond chance; weighted: by the squared difference "
+    "of the labels' scores. of two people: the same between two people, the ceiling. favours ...: how much higher than "
+    "people the judge scores these answers, compared with the others; 0 is no bias. "
+    " Longer answers have more words than the median, or than the other answer of a pair. prefers what is shown "
+    "first: share over pairs in both orders; 0.5 is no bias. Single answers are shown one at a time, so their order "
+    "has no effect; the order of labels and passages is not varied. undecided: share of rows whose repeated verdicts "
+    "differ. Intervals are over conversations, or over rows without conversations."
 )
-
-AnswerKey = tuple[str, str]
-"""(task id, model id)."""
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeResults:
-    """One judge's verdicts on rated answers."""
+class JudgedRow:
+    """A judge's verdict on a labelled row."""
 
-    judge: str
-    scores: Mapping[str, Mapping[AnswerKey, float | None]]
-    """Rubric -> answer -> score, conditioned like the metric."""
-    idk: Mapping[AnswerKey, IdkVerdict | None]
-    verdicts: Verdicts
-    seconds: float
-    repeats: Mapping[str, Repeatability]
-    """Rubric -> repeatability of its verdicts. Empty without repeated judging."""
+    row: LabelledRow
+    label: str
+    """Label of the scale; of a pair, that of the verdicts in both orders together."""
+    value: float
+    """Value of the verdict, 0 to 1; of a pair the preference for the first answer."""
+    people: float
+    """Mean score of people's labels, 0 to 1."""
+    shown_first: tuple[float, float] | None = None
+    """Of a pair: the preference for the answer shown first, in each order."""
 
 
-def judge_card(
-    answers: Sequence[RatedResponse], judged: JudgeResults, *, time: str, data: str, rubrics: Mapping[str, str]
-) -> JudgeCard:
-    """Return the card of one judge."""
-    pairs = rated_pairs(answers)
-    rows = [row for rubric in judged.scores for row in _of_rubric(answers, pairs, judged, rubric)]
-    rows += [_kappa(answers, judged.idk), *_verdict_rows(judged), *_cost(judged)]
-    return JudgeCard(judged.judge, time, data, rubrics, tuple(rows))
+def calibrate_judges(
+    labelled: LabelledRows, rubric: Rubric, ask: Ask, *, repeats: int, data: str, cards: Path
+) -> tuple[list[Table], Verdicts]:
+    """Return the tables of each judge's card, and the verdicts. Cards with an agreement are stored in a folder.
+
+    Too few verdicts are not an error here: see `Verdicts.require_coverage`.
+    """
+    responses = [response for row in labelled.rows for response in _responses_of(row, rubric)]
+    begin = time.monotonic()
+    judgings = [ask(responses, "")]
+    seconds = time.monotonic() - begin
+    judgings += [ask(responses, f"repeat {number}") for number in range(2, repeats + 1)]
+    now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
+    tables: list[Table] = []
+    for judge in judgings[0].judges:
+        cases = [_judged(labelled, rubric, verdicts, judge) for verdicts in judgings]
+        given = [case for case in cases[0] if case is not None]
+        rows = [
+            *_agreements(labelled, given, rubric),
+            *_biases(given, rubric),
+            *_replies(judgings[0], judge),
+            *_repeats(labelled, cases, rubric),
+            *_cost(judgings[0].usage.get(judge, Usage()), seconds),
+        ]
+        confusion = _confusion(labelled, given) if given else {}
+        card = JudgeCard(judge, now, data, {rubric.name: rubric.fingerprint}, tuple(rows), confusion)
+        card = card.with_cost_of(latest_card(cards, judge, card.rubrics))
+        if card.is_of_verdicts:
+            store_card(cards, card)
+        tables += [card_table(card), *confusion_tables(card), *_undecided_tables(labelled, cases, judge)]
+    return tables, judgings[0]
+
+
+def _responses_of(row: LabelledRow, rubric: Rubric) -> list[Response]:
+    """Return the responses to judge: a single answer, or a pair in both orders."""
+    if SECOND_ANSWER not in rubric.needs or row.second is None:
+        return [row.response]
+    return [pair_of(row.response, row.second), pair_of(row.second, row.response)]
+
+
+def _judged(labelled: LabelledRows, rubric: Rubric, verdicts: Verdicts, judge: str) -> list[JudgedRow | None]:
+    """Return the verdict on each row; None without one, or without one in both orders of a pair."""
+    numbers = itertools.count()
+    judged: list[JudgedRow | None] = []
+    for row in labelled.rows:
+        given = [verdicts.verdict(next(numbers), rubric.name, judge) for _ in _responses_of(row, rubric)]
+        values = [verdict.value for verdict in given if verdict.value is not None]
+        people = statistics.fmean(labelled.scale[label] for label in row.labels.values())
+        if len(values) < len(given):
+            judged.append(None)
+        elif len(values) == 1:
+            label = str(given[0].label) if rubric.labels else _nearest(values[0], labelled.scale)
+            judged.append(JudgedRow(row, label, values[0], people))
+        else:
+            value = (values[0] + 1 - values[1]) / 2
+            label = _nearest(value, labelled.scale, away_from=0.5)
+            judged.append(JudgedRow(row, label, value, people, (values[0], values[1])))
+    return judged
+
+
+def _nearest(value: float, scale: Mapping[str, float], away_from: float = 1.0) -> str:
+    """Return the label whose score is nearest to a value. Between two, the one farther from a value counts."""
+    return min(scale, key=lambda label: (round(abs(scale[label] - value), 9), -abs(scale[label] - away_from)))
+
+
+# Tables.
 
 
 def card_table(card: JudgeCard) -> Table:
@@ -78,254 +147,230 @@ def card_table(card: JudgeCard) -> Table:
     return Table(title, ("rubric", "measure", "value", "n"), rows, _NOTE, tuple(_warnings(card)))
 
 
-def _warnings(card: JudgeCard) -> Iterator[str]:
-    """Yield a line for each rubric under which the judge is unusable according to these answers."""
-    ranks = [row for row in card.rows if row.measure.startswith(_RANK) and row.n > 1]
-    constant = {
-        rubric
-        for rubric in dict.fromkeys(row.rubric for row in ranks)
-        if all(row.value is None for row in ranks if row.rubric == rubric)
-    }
-    for row in card.rows:
-        if row.measure == _WITHOUT and row.value is not None and row.value > _MOST_WITHOUT:
-            yield (
-                f"{row.rubric}: no verdict on {row.value:.0%} of {row.n} answers; scoring requires "
-                f"verdicts on at least {1 - _MOST_WITHOUT:.0%}."
-            )
-        if row.measure != f"{PAIRS}: {ALL_PROPERTIES}" or not row.n:
-            continue
-        if row.rubric in constant:
-            yield f"{row.rubric}: every answer got the same value, so the judge does not distinguish answers."
-        elif (end := row.value if row.low is None else row.low) is not None and end <= _COIN:
-            yield f"{row.rubric}: agreement with people on {row.n} pairs is not significantly above chance."
+def confusion_tables(card: JudgeCard) -> Iterator[Table]:
+    """Yield people's labels by the judge's labels, if the card has any."""
+    if card.confusion:
+        labels = list(card.confusion)
+        rows: tuple[tuple[Cell, ...], ...] = tuple((label, *card.confusion[label].values()) for label in labels)
+        yield Table(f"Labels of people (rows) and of {card.judge} (columns)", ("people", *labels), rows)
 
 
-# Agreement with people on pairs of answers to one task: which answer is better.
-
-
-@dataclass(frozen=True, slots=True)
-class RatedPair:
-    """Two systems' answers to one task, with their human ratings."""
-
-    first: Response
-    second: Response
-    models: tuple[str, str]
-    people: Mapping[str, float]
-    """Property -> how much higher the first answer is rated. 0 if both ratings are equal."""
-    refuses: tuple[bool, bool] | None = None
-    """Whether each answer refuses. None if unknown."""
-
-
-_Preferences = Sequence[tuple[RatedPair, float]]
-"""Pairs with the judge's preference: 1 for the first, 0 for the second, 0.5 for a tie or one verdict in each order."""
-
-
-def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
-    """Return all pairs of systems' answers to one task, without the reference answers."""
-    rated = (row for row in answers if row.model_id != REFERENCE_MODEL)
-    return [
-        RatedPair(
-            first.response,
-            second.response,
-            (first.model_id, second.model_id),
-            {name: first.rating(name) - second.rating(name) for name in _RATED},
-            None if first.refuses is None or second.refuses is None else (first.refuses, second.refuses),
+def _undecided_tables(
+    labelled: LabelledRows, cases: Sequence[Sequence[JudgedRow | None]], judge: str
+) -> Iterator[Table]:
+    """Yield the rows whose repeated verdicts differ, each with the share of its most frequent verdict."""
+    lines: list[tuple[float, tuple[Cell, ...]]] = []
+    for row, labels in zip(labelled.rows, _labels_by_row(cases), strict=True):
+        counts = Counter(labels).most_common()
+        if len(counts) > 1:
+            share = counts[0][1] / len(labels)
+            given = ", ".join(f"{label} {n}" for label, n in counts)
+            lines.append((share, (row.name, ", ".join(row.labels.values()), given, fixed(share))))
+    if len(cases) > 1:
+        lines.sort(key=lambda line: line[0])
+        note = (
+            f"The other {len(labelled.rows) - len(lines)} of {len(labelled.rows)} rows are stable, or have no verdict."
         )
-        for rows in grouped(rated, lambda row: row.response.task.task_id).values()
-        for first, second in itertools.combinations(rows, 2)
-    ]
+        rows = tuple(line for _, line in lines)
+        yield Table(f"Undecided rows of {judge}", ("row", "people", "verdicts", "share"), rows, legend=(note,))
 
 
-def _of_rubric(
-    answers: Sequence[RatedResponse], pairs: Sequence[RatedPair], judged: JudgeResults, rubric: str
-) -> Iterator[CardRow]:
-    scores, preferences = judged.scores[rubric], []
-    for pair in pairs:
-        first_score, second_score = (scores.get((pair.first.task.task_id, model)) for model in pair.models)
-        if first_score is not None and second_score is not None:
-            preferences.append((pair, _preference(first_score - second_score)))
-    yield from _agreements(rubric, preferences, _RATED)
-    for name in (*FANC, WIN_RATE):
-        yield _rank_row(answers, scores, rubric, name)
-    yield from _biases(rubric, preferences, ALL_PROPERTIES, judged.judge)
+def _warnings(card: JudgeCard) -> Iterator[str]:
+    """Yield a line for each reason against using the judge under the rubric."""
+    people = [label for label, given in card.confusion.items() if sum(given.values())]
+    judged = [label for label in card.confusion if any(given[label] for given in card.confusion.values())]
+    without, kappa = card.measure(_WITHOUT), card.measure(KAPPA, WEIGHTED_KAPPA)
+    if without is not None and without.value is not None and without.value > _MOST_WITHOUT:
+        yield (
+            f"{without.rubric}: no verdict on {without.value:.0%} of {without.n} answers; scoring requires "
+            f"verdicts on at least {1 - _MOST_WITHOUT:.0%}."
+        )
+    if len(people) == 1:
+        yield f"People gave every row the label {people[0]}, so no row shows whether the judge detects another label."
+    elif len(judged) == 1:
+        yield f"The judge gave every row the label {judged[0]}, so it does not distinguish answers."
+    elif kappa is not None and kappa.low is None and kappa.n:
+        yield f"kappa has no interval: it requires labels of at least {MIN_CLUSTERS} conversations."
+    elif kappa is not None and kappa.low is not None and kappa.low <= 0:
+        yield f"Agreement with people on {kappa.n} rows is not significantly above chance."
 
 
-def pairwise_rows(
-    pairs: Sequence[RatedPair], orders: Sequence[tuple[float | None, float | None]], judge: str, *, people: str = ""
-) -> Iterator[CardRow]:
-    """Yield the measures of the rubric `pairwise` for a judge with verdicts on each pair in both orders.
-
-    Args:
-        pairs: the pairs of answers.
-        orders: for each pair, the preference for the first answer when it is shown first, and the preference for the
-            second answer when that is shown first.
-        judge: name of the judge.
-        people: source of the human labels, for the name of the rubric.
-    """
-    both = [
-        (pair, first_shown, second_shown)
-        for pair, (first_shown, second_shown) in zip(pairs, orders, strict=True)
-        if first_shown is not None and second_shown is not None
-    ]
-    preferences = [(pair, (first_shown + 1 - second_shown) / 2) for pair, first_shown, second_shown in both]
-    rubric = f"{PAIRWISE} ({people})" if people else PAIRWISE
-    names = list(pairs[0].people) if pairs else []
-    yield from _agreements(rubric, preferences, names)
-    yield _mean_row(
-        rubric,
-        "prefers what is shown first",
-        [(pair, (first_shown + second_shown) / 2) for pair, first_shown, second_shown in both],
-    )
-    yield _mean_row(
-        rubric,
-        "another verdict in the other order",
-        [(pair, float(first_shown != 1 - second_shown)) for pair, first_shown, second_shown in both],
-    )
-    if names:
-        yield from _biases(rubric, preferences, names[-1], judge)
+# Measures of agreement, from a table of labels for each conversation.
 
 
-def _agreements(rubric: str, preferences: _Preferences, names: Sequence[str]) -> Iterator[CardRow]:
-    """Yield the share of pairs on which judge and people prefer the same answer.
-
-    Pairs with equal ratings are left out.
-    """
-    for name in names:
-        decided = [(pair, judge) for pair, judge in preferences if abs(pair.people[name]) > _EVEN]
-        agreed = [(pair, judge if pair.people[name] > 0 else 1 - judge) for pair, judge in decided]
-        yield _mean_row(rubric, f"{PAIRS}: {name}", agreed)
-
-
-def _biases(rubric: str, preferences: _Preferences, name: str, judge: str) -> Iterator[CardRow]:
-    """Yield how much more often than people the judge prefers answers of a type."""
-
-    def favours(side: Callable[[RatedPair], float]) -> list[tuple[RatedPair, float]]:
-        """Return the favor for the answer on a side: the first above 0, the second below 0.
-
-        Other pairs are left out.
-        """
-        favors = [(pair, side(pair), value - _preference(pair.people[name])) for pair, value in preferences]
-        return [(pair, favour if sign > 0 else -favour) for pair, sign, favour in favors if sign]
-
-    longer = favours(_doublings)
-    yield _mean_row(rubric, "favours longer", longer, -1.0)
-    yield _mean_row(rubric, "favours twice as long", _slope(longer), -math.inf, math.inf)
-    if refusals := favours(lambda pair: 0 if pair.refuses is None else pair.refuses[0] - pair.refuses[1]):
-        yield _mean_row(rubric, "favours refusals", refusals, -1.0)
-    if family := _family(judge):
-        kin = favours(lambda pair: (_family(pair.models[0]) == family) - (_family(pair.models[1]) == family))
-        if kin:
-            yield _mean_row(rubric, f"favours its own family, {family}", kin, -1.0)
+def _agreements(labelled: LabelledRows, judged: Sequence[JudgedRow], rubric: Rubric) -> Iterator[CardRow]:
+    """Yield agreement and kappa of the judge with each person's label, and of people with each other."""
+    labels = list(labelled.scale)
+    equal = [(case.row, float(label == case.label)) for case in judged for label in case.row.labels.values()]
+    yield _mean_row(rubric.name, AGREEMENT, equal)
+    counts = Counter(label for row in labelled.rows for label in row.labels.values())
+    most, n_most = counts.most_common(1)[0]
+    yield CardRow(rubric.name, f"{_ALWAYS}{most}", n_most / counts.total(), n=len(labelled.rows))
+    distances = _distances(labelled.scale)
+    name = KAPPA if np.isin(distances, (0, 1)).all() else WEIGHTED_KAPPA
+    with_judge = [(case.row, [(label, case.label) for label in case.row.labels.values()]) for case in judged]
+    yield CardRow(rubric.name, name, *_kappa(with_judge, labels, distances), len(judged))
+    several = [row for row in labelled.rows if len(row.labels) > 1]
+    if several:
+        people = [(row, list(itertools.permutations(row.labels.values(), 2))) for row in several]
+        equal = [(row, float(first == second)) for row, pairs in people for first, second in pairs]
+        yield _mean_row(rubric.name, f"{AGREEMENT}{_OF_PEOPLE}", equal)
+        yield CardRow(rubric.name, f"{name}{_OF_PEOPLE}", *_kappa(people, labels, distances), len(several))
 
 
-def _doublings(pair: RatedPair) -> float:
-    """Return log2 of the ratio of lengths in words. Negative if the second is longer."""
-    first, second = (max(1, len(answer.text.split())) for answer in (pair.first, pair.second))
-    return math.log2(first / second)
+def _distances(scale: Mapping[str, float]) -> Floats:
+    """Return how far labels are apart: squared difference of scores, or 1 if two labels have the same score."""
+    scores = np.array([*scale.values()], dtype=np.float64)
+    if len({*scale.values()}) < len(scale):
+        return 1 - np.eye(len(scale))
+    squares: Floats = (scores[:, None] - scores[None, :]) ** 2
+    return squares / squares.max() if squares.any() else squares
 
 
-def _slope(favours: Sequence[tuple[RatedPair, float]]) -> list[tuple[RatedPair, float]]:
-    """Return values whose mean is the slope, through the origin, of favor on doublings of length.
+def _kappa(
+    rows: Sequence[tuple[LabelledRow, Sequence[tuple[str, str]]]], labels: Sequence[str], distances: Floats
+) -> tuple[float | None, float | None, float | None]:
+    """Return kappa of pairs of labels with its interval. None if the first label of all pairs is the same."""
+    number = {label: index for index, label in enumerate(labels)}
+    tables: dict[str, Floats] = {}
+    for row, pairs in rows:
+        table = tables.setdefault(row.cluster, np.zeros(distances.shape))
+        for first, second in pairs:
+            table[number[first], number[second]] += 1
+    if len({first for _, pairs in rows for first, _ in pairs}) < 2:
+        return None, None, None
 
-    The standard error of their mean is that of the slope.
-    """
-    lengths = [abs(_doublings(pair)) for pair, _ in favours]
-    square = statistics.fmean(length**2 for length in lengths) if lengths else 0.0
-    both = list(zip(favours, lengths, strict=True))
-    slope = statistics.fmean(favour * length for (_, favour), length in both) / square if square else 0.0
-    return [(pair, slope + (favour - slope * length) * length / square) for (pair, favour), length in both]
+    def kappas(counts: Floats) -> Floats:
+        """Return kappa of each table of counts: 1 - observed distance / distance by chance."""
+        by_chance = counts.sum(2)[:, :, None] * counts.sum(1)[:, None, :] / counts.sum((1, 2))[:, None, None]
+        ratio: Floats = 1 - (counts * distances).sum((1, 2)) / (by_chance * distances).sum((1, 2))
+        return ratio
 
-
-_FAMILIES = {
-    "GPT": r"gpt|davinci|\bo[134]\b",
-    **{name: name.lower() for name in ("Llama", "Claude", "DeepSeek", "Phi", "Granite", "Command")},
-    **{"Gemini and Gemma": "gemini|gemma", "Mistral": "mi[sx]tral|ministral", "Qwen": "qwen|qwq"},
-}
-"""Family of models -> pattern in their names."""
-
-
-def _family(model: str) -> str | None:
-    """Return the family of a model by its name, or None if the name does not match any."""
-    return next((name for name, words in _FAMILIES.items() if re.search(words, model.lower())), None)
-
-
-def _preference(gap: float) -> float:
-    """Return 1 if the first is preferred, 0 if the second is, 0.5 for a tie."""
-    return 0.5 if abs(gap) <= _EVEN else float(gap > 0)
-
-
-def _mean_row(
-    rubric: str, measure: str, values: Sequence[tuple[RatedPair, float]], lowest: float = 0.0, highest: float = 1.0
-) -> CardRow:
-    clusters = [pair.first.task.conversation_id for pair, _ in values]
-    estimate = estimate_mean([value for _, value in values], clusters, (lowest, highest))
-    return CardRow(rubric, measure, estimate.value, estimate.low, estimate.high, estimate.n_values)
-
-
-def _rank_row(
-    answers: Sequence[RatedResponse], scores: Mapping[AnswerKey, float | None], rubric: str, name: str
-) -> CardRow:
-    scored = {key: score for key, score in scores.items() if score is not None}
-    rows = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE and row.key in scored]
-
-    def rho(chosen: Sequence[RatedResponse]) -> float | None:
-        return spearman([scored[row.key] for row in chosen], [row.rating(name) for row in chosen]).value
-
-    return CardRow(rubric, f"{_RANK}{name}", rho(rows), *_bootstrap(rows, rho), len(rows))
+    return _bootstrap(np.array([*tables.values()]), kappas)
 
 
 def _bootstrap(
-    rows: Sequence[RatedResponse], measure: Callable[[Sequence[RatedResponse]], float | None]
-) -> tuple[float | None, float | None]:
-    """Return the bootstrap interval of a measure over conversations, or (None, None) if too few draws have a value."""
-    groups = list(grouped(rows, lambda row: row.response.task.conversation_id).values())
-    rng = np.random.default_rng(0)
-    values_or_none = []
-    for _ in range(_DRAWS if len(groups) > 1 else 0):
-        drawn = [row for index in rng.integers(0, len(groups), len(groups)) for row in groups[index]]
-        values_or_none.append(measure(drawn))
-    values = [value for value in values_or_none if value is not None]
+    by_cluster: Floats, measure: Callable[[Floats], Floats]
+) -> tuple[float | None, float | None, float | None]:
+    """Return a measure of sums over conversations, and its interval over bootstrap draws of conversations."""
+    n = len(by_cluster)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(measure(by_cluster.sum(0)[None])[0])
+        if not np.isfinite(value) or n < MIN_CLUSTERS:
+            return value if np.isfinite(value) else None, None, None
+        drawn = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=_DRAWS)
+        values = measure(np.tensordot(drawn, by_cluster, axes=1))
+    values = values[np.isfinite(values)]
     if len(values) < 0.9 * _DRAWS:
-        return None, None
+        return value, None, None
     low, high = np.quantile(values, [0.025, 0.975])
-    return float(low), float(high)
+    return value, float(low), float(high)
 
 
-def _kappa(answers: Sequence[RatedResponse], idk: Mapping[AnswerKey, IdkVerdict | None]) -> CardRow:
-    """Return Cohen's kappa between the judge's refusals and those of the paper's judge."""
-    rows = [row for row in answers if row.refuses is not None and idk.get(row.key) is not None]
-
-    def kappa(chosen: Sequence[RatedResponse]) -> float | None:
-        return cohen_kappa(
-            [float(bool(row.refuses)) for row in chosen], [float(idk[row.key] is IdkVerdict.YES) for row in chosen]
-        ).value
-
-    return CardRow("idk", "kappa with the paper's judge", kappa(rows), *_bootstrap(rows, kappa), len(rows))
+def _confusion(labelled: LabelledRows, judged: Sequence[JudgedRow]) -> dict[str, dict[str, int]]:
+    counts = Counter((label, case.label) for case in judged for label in case.row.labels.values())
+    return {label: {other: counts[label, other] for other in labelled.scale} for label in labelled.scale}
 
 
-# Replies and cost of the judge.
+# Biases: how much higher than people the judge scores answers of a type.
 
 
-def _verdict_rows(judged: JudgeResults) -> Iterator[CardRow]:
-    for coverage in judged.verdicts.coverage():
-        if coverage.judge != judged.judge or not coverage.n_asked:
-            continue
-        unparsable = coverage.missing.get(VerdictOutcome.UNPARSABLE.value, 0)
-        yield CardRow(coverage.rubric, _WITHOUT, 1 - coverage.share, n=coverage.n_asked)
-        yield CardRow(coverage.rubric, "unparsable", unparsable / coverage.n_asked, n=coverage.n_asked)
-    for rubric, repeats in judged.repeats.items():
-        yield CardRow(rubric, "same value again", repeats.identical, n=repeats.n_answers)
-        value, low, high = repeats.mean_move or (None, None, None)
-        yield CardRow(rubric, "mean moves by", value, low, high, repeats.n_answers)
+def _biases(judged: Sequence[JudgedRow], rubric: Rubric) -> Iterator[CardRow]:
+    firsts = [case.row.response for case in judged]
+    seconds = [case.row.second for case in judged if case.shown_first and case.row.second]
+    refusals = [_refusals(firsts), _refusals(seconds)]
+    lengths = [[len(response.text.split()) for response in responses] for responses in (firsts, seconds)]
+    if seconds:
+        types = {
+            "longer": [np.sign(first - second) for first, second in zip(*lengths, strict=True)],
+            "refusals": [first - second for first, second in zip(*refusals, strict=True)],
+        }
+        for name, signs in types.items():
+            chosen = [(case.row, sign * _excess(case)) for case, sign in zip(judged, signs, strict=True) if sign]
+            yield _mean_row(rubric.name, f"favours {name}", chosen, -1.0)
+        orders = [(case.row, case.shown_first) for case in judged if case.shown_first]
+        shown_first = [(row, statistics.fmean(values)) for row, values in orders]
+        yield _mean_row(rubric.name, "prefers what is shown first", shown_first)
+        changed = [(row, float(first != 1 - second)) for row, (first, second) in orders]
+        yield _mean_row(rubric.name, "another verdict in the other order", changed)
+        return
+    median = statistics.median(lengths[0]) if judged else 0
+    of_type = {
+        "longer": [length > median for length in lengths[0]],
+        "refusals": [bool(refusal) for refusal in refusals[0]],
+        "later turns": [response.task.turn > 1 for response in firsts],
+    }
+    for name, members in of_type.items():
+        if 0 < sum(members) < len(members):
+            yield CardRow(rubric.name, f"favours {name}", *_gap(judged, members), sum(members))
 
 
-def _cost(judged: JudgeResults) -> Iterator[CardRow]:
+def _refusals(responses: Sequence[Response]) -> list[int]:
+    """Return 1 for each response that refuses, by n-grams."""
+    return [int(label.verdict is IdkVerdict.YES) for label in NgramIdk().detect(responses)]
+
+
+def _excess(case: JudgedRow) -> float:
+    return case.value - case.people
+
+
+def _gap(judged: Sequence[JudgedRow], members: Sequence[bool]) -> tuple[float | None, float | None, float | None]:
+    """Return the mean excess of the members minus that of the other rows, with its interval."""
+    sums: dict[str, Floats] = {}
+    for case, is_member in zip(judged, members, strict=True):
+        of_cluster = sums.setdefault(case.row.cluster, np.zeros((2, 2)))
+        of_cluster[int(is_member)] += (_excess(case), 1)
+
+    def gaps(totals: Floats) -> Floats:
+        means: Floats = totals[:, :, 0] / totals[:, :, 1]
+        return means[:, 1] - means[:, 0]
+
+    return _bootstrap(np.array([*sums.values()]), gaps)
+
+
+def _mean_row(rubric: str, measure: str, values: Sequence[tuple[LabelledRow, float]], lowest: float = 0.0) -> CardRow:
+    clusters = [row.cluster for row, _ in values]
+    estimate = estimate_mean([value for _, value in values], clusters, (lowest, 1.0))
+    return CardRow(rubric, measure, estimate.value, estimate.low, estimate.high, len({row.name for row, _ in values}))
+
+
+# Replies, repeats and cost of the judge.
+
+
+def _replies(verdicts: Verdicts, judge: str) -> Iterator[CardRow]:
+    for coverage in verdicts.coverage():
+        if coverage.judge == judge and coverage.n_asked:
+            unparsable = coverage.missing.get(VerdictOutcome.UNPARSABLE.value, 0)
+            yield CardRow(coverage.rubric, _WITHOUT, 1 - coverage.share, n=coverage.n_asked)
+            yield CardRow(coverage.rubric, "unparsable", unparsable / coverage.n_asked, n=coverage.n_asked)
+
+
+def _labels_by_row(cases: Sequence[Sequence[JudgedRow | None]]) -> list[list[str]]:
+    """Return the labels of each row in all judgings that have one."""
+    return [[case.label for case in of_row if case is not None] for of_row in zip(*cases, strict=True)]
+
+
+def _repeats(labelled: LabelledRows, cases: Sequence[Sequence[JudgedRow | None]], rubric: Rubric) -> Iterator[CardRow]:
+    """Yield how often two verdicts on a row are equal, and the share of rows whose verdicts differ."""
+    repeated = [
+        (row, labels) for row, labels in zip(labelled.rows, _labels_by_row(cases), strict=True) if len(labels) > 1
+    ]
+    if repeated:
+        equal = [
+            (row, float(first == second))
+            for row, labels in repeated
+            for first, second in itertools.combinations(labels, 2)
+        ]
+        yield _mean_row(rubric.name, "same verdict again", equal)
+        yield _mean_row(rubric.name, UNDECIDED, [(row, float(len({*labels}) > 1)) for row, labels in repeated])
+
+
+def _cost(usage: Usage, seconds: float) -> Iterator[CardRow]:
     """Yield tokens, dollars and seconds per sent prompt. Cached replies cost nothing."""
-    usage = judged.verdicts.usage.get(judged.judge, Usage())
     if not usage.n_asked:
         return
     n = usage.n_asked
     yield CardRow("", "tokens a prompt", (usage.input_tokens + usage.output_tokens) / n, n=n)
     if usage.cost is not None:
         yield CardRow("", "dollars for 1,000 prompts", 1000 * usage.cost / n, n=n)
-    yield CardRow("", "seconds a prompt, side by side", judged.seconds / n, n=n)
+    yield CardRow("", "seconds a prompt, side by side", seconds / n, n=n)

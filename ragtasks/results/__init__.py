@@ -28,6 +28,7 @@ from ragtasks.results._harness_samples import (
     HarnessTask,
     read_harness_tasks,
 )
+from ragtasks.results._labelled_rows import LABEL_KEYS, LabelledRow, LabelledRows, read_labelled_rows
 from ragtasks.results._own_rows import (
     OwnRows,
     contains_own_rows,
@@ -96,6 +97,7 @@ __all__ = [
     "CONTEXTS_OF_FILE",
     "DECISIVE",
     "DRIFT",
+    "LABEL_KEYS",
     "MODEL",
     "REQUEST_FIELDS",
     "ROW_KEYS",
@@ -111,6 +113,8 @@ __all__ = [
     "HarnessTask",
     "JudgeAnchors",
     "Kind",
+    "LabelledRow",
+    "LabelledRows",
     "LoggedJudging",
     "LoggedSample",
     "LoggedVerdict",
@@ -154,6 +158,7 @@ __all__ = [
     "read_answers",
     "read_evaluations",
     "read_harness_tasks",
+    "read_labelled_rows",
     "read_own_rows",
     "read_predictions",
     "read_results",

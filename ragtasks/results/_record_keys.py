@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -137,8 +137,8 @@ ANSWER_KEYS = RecordKeys(
 """Keys of an answer to a benchmark. The first key with a value counts."""
 
 
-def named_keys(pairs_or_text: str | Mapping[str, str]) -> dict[str, str]:
-    """Return value -> key of `answer=response,question=query`, or of such a mapping.
+def named_keys(pairs_or_text: str | Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
+    """Return value -> key of `answer=response,question=query`, or of such a mapping. `more` are further values.
 
     Raises:
         ConfigurationError: an unknown value, or text in another form.
@@ -149,7 +149,7 @@ def named_keys(pairs_or_text: str | Mapping[str, str]) -> dict[str, str]:
         else [part.partition("=")[::2] for part in pairs_or_text.split(",")]
     )
     keys = {str(name).strip(): str(key).strip() for name, key in pairs}
-    names = {*ROW_KEYS.names, *ANSWER_KEYS.names}
+    names = {*ROW_KEYS.names, *ANSWER_KEYS.names, *more}
     for name, key in keys.items():
         if name not in names and key in names:
             raise ConfigurationError(f"keys: {name}={key} is the other way round. Next step: write {key}={name}")

@@ -162,10 +162,13 @@ class Judging:
         return self._anchors.spending() if self._anchors is not None else {}
 
     def provenance(self) -> dict[str, Any]:
-        """Return judges, prompts and rubrics, the number of repeatedly judged answers, and each judge's newest card."""
+        """Return judges, prompts and rubrics, the number of repeatedly judged answers, and the judges' newest cards."""
         config = self._config
-        fingerprints = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
-        cards = [latest_card(card_folder(), judge.model, fingerprints) for judge in config.judges]
+        cards = [
+            latest_card(card_folder(), judge.model, {rubric.name: rubric.fingerprint})
+            for judge in config.judges
+            for rubric in self._rubrics
+        ]
         card_rows = [card.json_values for card in cards if card is not None]
         endpoint_clients = [client for client in self._clients if isinstance(client, OpenAIClient)]
         learned = {client.name: dict(client.learned) for client in endpoint_clients if client.learned}

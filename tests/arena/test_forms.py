@@ -24,10 +24,10 @@ from ragtasks.arena.forms import (
     write_human_evaluation,
 )
 from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, WIN_RATE, load_human_evaluation
-from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
+from ragtasks.judges import rubric_of
 from ragtasks.records import Answerability
-from ragtasks.reports.calibration import calibrate_judges
+from ragtasks.results import read_labelled_rows
 from ragtasks.tables import Value
 from tests.arena._made import answer
 from tests.arena.web._served import Visitor, serving, small_pool
@@ -182,10 +182,9 @@ def test_calibrate_reads_the_file_of_forms(tmp_path: Path) -> None:
     assert answers[1].ratings[WIN_RATE] == {"r0": 50, "r1": 50, "r2": 50}
     assert answers[0].metrics == {}
     assert [len(row.response.passages) for row in answers] == [2] * 6
-    tables, _ = calibrate_judges(
-        tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", cards=tmp_path
-    )
-    assert "| a" in tables
+    labelled = read_labelled_rows(path, rubric_of("rl_mtb"))
+    assert len(labelled.rows) == 6
+    assert list(labelled.rows[0].labels.values()) == ["10", "10", "10"]
     assert json.loads(path.read_text(encoding="utf-8"))["models"][0]["model_id"] == "a"
 
 

@@ -22,8 +22,8 @@ def test_the_real_file_has_280_pairs_and_positive_labels_prefer_the_first(mtrag_
     assert first.first.task == first.second.task
     assert first.first.task.question.startswith("How are pre-training corpora constructed")
     assert tuple(first.labels) == ("correctness", "completeness", "overall")
-    assert first.labels["overall"] < 0, "both annotators find the second better"
-    assert all(-2 <= value <= 2 for pair in pairs for value in pair.labels.values())
+    assert all(label < 0 for label in first.labels["overall"]), "both annotators find the second better"
+    assert all(-2 <= label <= 2 for pair in pairs for labels in pair.labels.values() for label in labels)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]x", b'[{"instance_id": 0}]', b'{"a": 1}'])

@@ -131,7 +131,7 @@ WALKS: dict[str, Walk] = {
         left_out={
             r"RESULTS\.\.\.|^ragtasks report --full$": FRAGMENT,
             "^ragtasks compare": "asks a judge until it can tell; tests/scoring runs it",
-            "judges calibrate": "needs the human evaluation of the official files; tests/reports runs it",
+            "judges calibrate": "asks a judge about labelled rows; tests/reports runs it",
             "arena forms|--ratings": "needs forms that people filled in; tests/arena and tests/reports run it",
             "judges anchors results": "needs answers of ten conversations; tests/judges runs it",
             "^ragtasks judges questions": "asks a judge about every question; tests/cli runs it on the samples",

@@ -103,7 +103,7 @@ class World:
             ],
             ("train",): [["retriever", own, "--output", f"{out}/encoder", "--base", str(self.outside / "none")]],
             ("data", "cache"): [["--outcome", "answered"]],
-            ("judges", "calibrate"): [["--data", data]],
+            ("judges", "calibrate"): [[data, "--judge", "openai/none", "--rubric", "rl_f"]],
             ("judges", "anchors"): [
                 [one, "--output", f"{out}/anchors-{number}.jsonl"] for number, one in enumerate(results)
             ],
@@ -184,7 +184,7 @@ class World:
         return {
             "judge": [*again, f"{out}-judge", "--metadata", json.dumps({"judges": [judge]})],
             "encoder": [*again, f"{out}-encoder", "--metadata", json.dumps({"encoder": str(self.outside / "model")})],
-            "calibrate": ["judges", "calibrate", "--data", data, "--judge", json.dumps(judge)],
+            "calibrate": ["judges", "calibrate", data, "--judge", json.dumps(judge), "--rubric", "rl_f"],
             "template": ["run", *limited, "--metadata", json.dumps(prompt)],
             "run file": ["retrieve", "--data", "sample", "--retriever", f"run:{secret}"],
             "answers": ["check", secret, "--data", "sample"],

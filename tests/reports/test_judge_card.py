@@ -1,96 +1,212 @@
-"""A judge's card on artificial ratings: agreement with people, biases for length and refusals, and the stored card."""
+"""A judge's card on artificial labels: kappa by scikit-learn's values, biases, repeats, and the stored card."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
-from ragtasks.benchmarks.mtrag import FANC, RatedResponse
-from ragtasks.judges import CardRow, JudgeCard, Verdicts, latest_card, store_card
-from ragtasks.records import IdkVerdict
-from ragtasks.reports.judge_card import JudgeResults, RatedPair, card_table, judge_card, pairwise_rows, rated_pairs
-from tests.judges._scripted import response
+from ragtasks.clients import no_secrets
+from ragtasks.judges import CardRow, JudgeCard, Verdicts, judge_responses, latest_card, rubric_of, store_card
+from ragtasks.records import Response
+from ragtasks.reports.judge_card import calibrate_judges, card_table
+from ragtasks.results import LabelledRows, read_labelled_rows
+from ragtasks.tables import Table
+from tests.judges._scripted import ScriptedClient, form_of
 
-N = 30
-
-
-def rated(number: int, model: str, rating: float, text: str, *, refuses: bool = False) -> RatedResponse:
-    made = response(text, task_id=f"c{number}<::>2")
-    task = replace(made.task, conversation_id=f"c{number}")
-    ratings = {name: {"r": rating} for name in (*FANC, "win_rate")}
-    return RatedResponse(model, replace(made, task=task), ratings, {}, idk_is_right=not refuses)
+N = 60
+LABELS = ("no", "partial", "yes")
 
 
-def answers(second: str = "b") -> list[RatedResponse]:
-    """Return three answers per task: the reference, `a`, preferred in every second task, and `b`, the longer answer."""
-    result = []
-    for number in range(N):
-        liked = number % 2 == 0
-        result += [
-            rated(number, "reference", 4, "Reference."),
-            rated(number, "a", 4 if liked else 1, "Short.", refuses=number % 10 == 0),
-            rated(number, second, 2, "A longer answer in words."),
-        ]
-    return result
+def labelled_rows(folder: Path, rows: Sequence[dict[str, object]], rubric: str = "idk") -> LabelledRows:
+    path = folder / "labels.jsonl"
+    numbered = ({"question": f"What is item {n}?", "answer": f"Answer {n}.", **row} for n, row in enumerate(rows))
+    path.write_text("".join(json.dumps(row) + "\n" for row in numbered), encoding="utf-8")
+    return read_labelled_rows(path, rubric_of(rubric))
 
 
-def card_of(score: Callable[[RatedResponse], float | None], judge: str = "j", second: str = "b") -> dict[str, CardRow]:
-    rows = answers(second)
-    scores = {row.key: score(row) for row in rows}
-    idk: dict[tuple[str, str], IdkVerdict | None] = {
-        row.key: IdkVerdict.YES if row.refuses else IdkVerdict.NO for row in rows
-    }
-    judged = JudgeResults(judge, {"rb_llm": scores}, idk, Verdicts([], [], [judge], {}), 1.0, {})
-    card = judge_card(rows, judged, time="2026-01-01T00:00:00", data="made", rubrics={"rb_llm": "w"})
-    return {row.measure: row for row in card.rows}
+Says = Callable[[str, str], str]
+"""(prompt, name of the judging) -> label."""
 
 
-def human(row: RatedResponse) -> float:
-    return row.ratings["faithfulness"]["r"] / 4
+def calibrated(
+    folder: Path, labelled: LabelledRows, label_of: Says, rubric: str = "idk", repeats: int = 1
+) -> tuple[JudgeCard, list[Table]]:
+    """Return card and tables of a judge that gives scripted labels."""
+
+    def ask(responses: Sequence[Response], judging: str) -> Verdicts:
+        client = ScriptedClient(
+            lambda prompt, _: form_of(prompt).replace("LABEL", label_of(prompt, judging)), name="scripted"
+        )
+        return judge_responses(
+            responses,
+            [client],
+            secrets=no_secrets,
+            cache_file=folder / f"{uuid4()}.sqlite",
+            rubrics=[rubric_of(rubric)],
+            judging=judging,
+        )
+
+    tables, _ = calibrate_judges(labelled, rubric_of(rubric), ask, repeats=repeats, data="made", cards=folder / "cards")
+    (path,) = (folder / "cards").glob("*.json")
+    card = JudgeCard.of_json(json.loads(path.read_text()))
+    path.unlink()
+    return card, tables
 
 
-def test_a_judge_that_prefers_like_people_agrees_and_an_opposite_judge_does_not() -> None:
-    like, against, even = card_of(human), card_of(lambda row: 1 - human(row)), card_of(lambda _: 0.5)
-    assert (like["pairs as people: all"].value, like["pairs as people: all"].n) == (1, N)
-    assert against["pairs as people: faithfulness"].value == 0
-    assert even["pairs as people: all"].value == 0.5
-    assert like["rank: faithfulness"].value == pytest.approx(1)
-    assert even["rank: faithfulness"].value is None
-    assert "does not distinguish answers" in card_table(JudgeCard("j", "t", "made", {}, tuple(even.values()))).legend[0]
-    assert not card_table(JudgeCard("j", "t", "made", {}, tuple(like.values()))).legend
-    assert (
-        "not significantly above chance"
-        in card_table(JudgeCard("j", "t", "made", {}, tuple(against.values()))).legend[0]
-    )
-    silent = CardRow("rb_llm", "without a verdict", 1.0, n=40)
-    assert "no verdict on 100% of 40 answers" in card_table(JudgeCard("j", "t", "made", {}, (silent,))).legend[0]
-    assert like["favours longer"].value == 0
-    assert like["kappa with the paper's judge"].value == 1
+def number_in(prompt: str) -> int:
+    return int(prompt.partition("item ")[2].partition("?")[0])
 
 
-def test_a_judge_that_counts_words_favours_longer_answers() -> None:
-    found = card_of(lambda row: len(row.response.text) / 100)
-    longer = found["favours longer"]
-    assert longer.value == pytest.approx(0.5)
-    assert longer.low > 0.2
-    assert found["pairs as people: all"].low is not None
-    assert found["pairs as people: all"].value == pytest.approx(0.5)
-    assert found["favours refusals"].value == -1
-    assert found["favours refusals"].n == 3
+def value_of(card: JudgeCard, measure: str) -> float:
+    return card.measure(measure).value
 
 
-def test_answers_without_a_verdict_are_in_no_pair() -> None:
-    found = card_of(lambda row: None if row.model_id == "a" else 0.5)
-    assert (found["pairs as people: all"].value, found["pairs as people: all"].n) == (None, 0)
+def test_kappa_is_that_of_scikit_learn(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    people = [rng.choice(LABELS) for _ in range(N)]
+    given = [label if rng.random() < 0.6 else rng.choice(LABELS) for label in people]
+    labelled = labelled_rows(tmp_path, [{"label": label} for label in people])
+    card, tables = calibrated(tmp_path, labelled, lambda prompt, _: given[number_in(prompt)])
+    kappa = card.measure("weighted kappa")
+    numbers = [[LABELS.index(label) for label in column] for column in (people, given)]
+    assert kappa.value == pytest.approx(cohen_kappa_score(*numbers, weights="quadratic"))
+    assert kappa.low < kappa.value < kappa.high
+    assert kappa.n == N
+    assert value_of(card, "agreement") == pytest.approx(sum(a == b for a, b in zip(people, given, strict=True)) / N)
+    most = max(LABELS, key=people.count)
+    assert value_of(card, f"agreement of always {most}") == people.count(most) / N
+    pairs = list(zip(people, given, strict=True))
+    assert card.confusion == {a: {b: pairs.count((a, b)) for b in LABELS} for a in LABELS}
+    assert tables[1].rows[0] == ("no", *(pairs.count(("no", label)) for label in LABELS))
+
+
+def test_two_labels_and_labels_of_equal_score_have_plain_kappa(tmp_path: Path) -> None:
+    (tmp_path / "kind.yaml").write_text("prompt: '{{ question }} {{ answer }}'\nlabels: {a: 1, b: 0, c: 0}\n")
+    rubric = str(tmp_path / "kind.yaml")
+    people = ["abc"[n % 3] for n in range(N)]
+    given = ["abc"[(n + (n % 4 == 0)) % 3] for n in range(N)]
+    labelled = labelled_rows(tmp_path, [{"label": label} for label in people], rubric)
+    card, _ = calibrated(tmp_path, labelled, lambda prompt, _: given[number_in(prompt)], rubric)
+    assert value_of(card, "kappa") == pytest.approx(cohen_kappa_score(people, given))
+    assert card.measure("weighted kappa") is None
+
+
+def test_each_persons_label_counts_and_their_own_agreement_is_the_ceiling(tmp_path: Path) -> None:
+    rows = [
+        {"label_ann": "yes" if n % 2 else "no", "label_bob": "yes" if n % 2 or n % 10 == 0 else "no"} for n in range(N)
+    ]
+    labelled = labelled_rows(tmp_path, rows)
+    card, _ = calibrated(tmp_path, labelled, lambda prompt, _: str(rows[number_in(prompt)]["label_ann"]))
+    ann, bob = ([row[name] for row in rows] for name in ("label_ann", "label_bob"))
+    assert value_of(card, "agreement") == pytest.approx(0.95)
+    assert value_of(card, "weighted kappa") == pytest.approx(cohen_kappa_score(ann + bob, ann + ann))
+    assert value_of(card, "agreement of two people") == pytest.approx(0.9)
+    assert value_of(card, "weighted kappa of two people") == pytest.approx(cohen_kappa_score(ann + bob, bob + ann))
+
+
+def test_intervals_are_over_conversations(tmp_path: Path) -> None:
+    """Ten equal answers of each conversation are no more evidence than one."""
+    single = [{"label": "yes" if n % 2 else "no", "cluster": f"c{n}"} for n in range(20)]
+    rows = [row for row in single for _ in range(10)]
+
+    def wrong(n: int) -> str:
+        return "no" if n % 2 == 0 or n % 3 == 0 else "yes"
+
+    one, _ = calibrated(tmp_path, labelled_rows(tmp_path, single), lambda prompt, _: wrong(number_in(prompt)))
+    ten, _ = calibrated(tmp_path, labelled_rows(tmp_path, rows), lambda prompt, _: wrong(number_in(prompt) // 10))
+    assert ten.measure("weighted kappa").value == pytest.approx(one.measure("weighted kappa").value)
+    assert ten.measure("weighted kappa").low == pytest.approx(one.measure("weighted kappa").low)
+
+
+def test_a_judge_that_prefers_long_answers_or_refusals_favours_them(tmp_path: Path) -> None:
+    rows = [
+        {
+            "label": "no",
+            "answer": "Many words follow here, more than in all of the other answers of this file."
+            if n % 2
+            else "Few words.",
+        }
+        for n in range(N - 10)
+    ]
+    rows += [{"label": "no", "answer": "I don't have specific information about it."} for _ in range(10)]
+    labelled = labelled_rows(tmp_path, rows)
+    length, _ = calibrated(tmp_path, labelled, lambda prompt, _: "yes" if "Many words" in prompt else "no")
+    assert length.measure("favours longer").low > 0
+    refusal, _ = calibrated(tmp_path, labelled, lambda prompt, _: "yes" if "specific information" in prompt else "no")
+    assert refusal.measure("favours refusals").value == pytest.approx(1)
+    even, _ = calibrated(tmp_path, labelled, lambda *_: "no")
+    assert value_of(even, "favours longer") == 0
+
+
+def test_a_judge_of_pairs_that_prefers_the_first_has_a_bias_of_position(tmp_path: Path) -> None:
+    rows = [{"label": "ab"[n % 2], "answer_2": "Another."} for n in range(N)]
+    labelled = labelled_rows(tmp_path, rows, "pairwise")
+    first, _ = calibrated(tmp_path, labelled, lambda *_: "a", "pairwise")
+    assert value_of(first, "prefers what is shown first") == 1
+    assert value_of(first, "another verdict in the other order") == 1
+    assert first.confusion["a"] == {"b": 0, "tie": N // 2, "a": 0}
+
+    def right(prompt: str, _: str) -> str:
+        is_first = prompt.index("Another.") > prompt.index("Answer ")
+        return "ab"[(number_in(prompt) % 2) ^ (not is_first)]
+
+    like, _ = calibrated(tmp_path, labelled, right, "pairwise")
+    assert (value_of(like, "agreement"), value_of(like, "prefers what is shown first")) == (1, 0.5)
+
+
+def test_repeats_show_stable_and_undecided_rows(tmp_path: Path) -> None:
+    labelled = labelled_rows(tmp_path, [{"label": LABELS[n % 2]} for n in range(N)])
+
+    def flips(prompt: str, judging: str) -> str:
+        n = number_in(prompt)
+        return LABELS[(n + (n % 4 == 0 and judging == "repeat 3")) % 2]
+
+    card, tables = calibrated(tmp_path, labelled, flips, repeats=3)
+    assert (value_of(card, "undecided"), card.measure("undecided").n) == (0.25, N)
+    assert value_of(card, "same verdict again") == pytest.approx(1 - 0.25 * 2 / 3)
+    assert value_of(card, "agreement") == 1, "the first verdicts count"
+    undecided = tables[2]
+    assert len(undecided.rows) == N // 4
+    assert undecided.rows[0] == ("row-1", "no", "no 2, partial 1", "0.667")
+    assert f"{N - N // 4} of {N} rows are stable" in undecided.legend[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "warning"),
+    [
+        (("no",), "no", "People gave every row the label no"),
+        (("no", "yes"), "no", "The judge gave every row the label no"),
+        (("no", "yes"), "either", "not significantly above chance"),
+    ],
+)
+def test_a_card_states_what_it_cannot_show(tmp_path: Path, labels: Sequence[str], label: str, warning: str) -> None:
+    labelled = labelled_rows(tmp_path, [{"label": labels[n % len(labels)]} for n in range(N)])
+
+    def label_of(prompt: str, _: str) -> str:
+        return label if label != "either" else labels[number_in(prompt) // 2 % 2]
+
+    card, tables = calibrated(tmp_path, labelled, label_of)
+    assert warning in tables[0].legend[0]
+    if len(labels) == 1:
+        assert card.measure("weighted kappa").value is None
+
+
+def test_few_conversations_have_no_interval(tmp_path: Path) -> None:
+    labelled = labelled_rows(tmp_path, [{"label": LABELS[n % 2]} for n in range(6)])
+    card, tables = calibrated(tmp_path, labelled, lambda prompt, _: LABELS[number_in(prompt) % 2])
+    assert (card.measure("weighted kappa").value, card.measure("weighted kappa").low) == (1, None)
+    assert "at least 10 conversations" in tables[0].legend[0]
 
 
 def test_cards_are_stored_by_time_and_the_newest_with_the_same_prompts_is_read(tmp_path: Path) -> None:
-    row = CardRow("rb_llm", "pairs as people: all", 0.7, 0.6, 0.8, 30)
+    row = CardRow("rb_llm", "agreement", 0.7, 0.6, 0.8, 30)
     first = JudgeCard("open/ai:j", "2026-01-01T00:00:00", "made", {"rb_llm": "w"}, (row,))
     second = replace(first, time="2026-02-01T00:00:00")
     for card in (second, first):
@@ -100,9 +216,9 @@ def test_cards_are_stored_by_time_and_the_newest_with_the_same_prompts_is_read(t
     assert latest_card(tmp_path, "open-ai:j", {"rb_llm": "w"}) is None
     assert latest_card(tmp_path / "missing", "open/ai:j", {"rb_llm": "w"}) is None
     assert JudgeCard.of_json(json.loads(json.dumps(first.json_values))) == first
-    for broken in (None, {}, {**first.json_values, "version": 1}, {**first.json_values, "rows": [{"value": "x"}]}):
+    for broken in (None, {}, {**first.json_values, "version": 2}, {**first.json_values, "rows": [{"value": "x"}]}):
         assert JudgeCard.of_json(broken) is None
-    assert card_table(first).rows[0][1] == "pairs as people: all"
+    assert card_table(first).rows[0][1] == "agreement"
 
 
 def test_a_card_without_cost_has_the_cost_of_the_previous_card() -> None:
@@ -113,7 +229,7 @@ def test_a_card_without_cost_has_the_cost_of_the_previous_card() -> None:
     assert JudgeCard("j", "u", "made", {}, (dearer,)).with_cost_of(before).rows == (dearer,)
 
 
-AGREES = CardRow("rb_llm", "pairs as people: all", 0.7, 0.6, 0.8, 30)
+AGREES = CardRow("rb_llm", "agreement", 0.7, 0.6, 0.8, 30)
 COST = CardRow("", "tokens a prompt", 100.0, n=5)
 
 
@@ -146,7 +262,7 @@ def test_a_foreign_file_is_not_a_card(tmp_path: Path) -> None:
     card = JudgeCard("j", "2026-01-01T00:00:00", "made", {"r": "w"}, (AGREES,))
     path = store_card(tmp_path, card)
     newer = path.with_name(path.name.replace("2026", "2027"))
-    for content in ("{", "[]", json.dumps({**card.json_values, "judge": "k"}), json.dumps({"version": 1})):
+    for content in ("{", "[]", json.dumps({**card.json_values, "judge": "k"}), json.dumps({"version": 2})):
         newer.write_text(content)
         assert latest_card(tmp_path, "j", {"r": "w"}) == card
     newer.unlink()
@@ -181,8 +297,8 @@ def test_a_card_is_of_verdicts_if_it_has_an_agreement_with_people() -> None:
 
     assert card(COST, AGREES).is_of_verdicts
     assert not card(COST, replace(AGREES, value=None)).is_of_verdicts
-    assert not card(COST, replace(AGREES, measure="rank: faithfulness")).is_of_verdicts
-    assert card(replace(AGREES, value=None), replace(AGREES, value=0.0)).is_of_verdicts
+    assert not card(COST, replace(AGREES, measure="kappa")).is_of_verdicts
+    assert card(replace(AGREES, value=0.0)).is_of_verdicts
 
 
 def test_only_the_cost_is_copied_from_the_previous_card() -> None:
@@ -190,31 +306,3 @@ def test_only_the_cost_is_copied_from_the_previous_card() -> None:
     assert now.with_cost_of(before).rows == (AGREES, COST)
     assert now.with_cost_of(None) == now
     assert now.with_cost_of(replace(before, rows=(AGREES,))) == now
-
-
-def test_twice_the_length_and_the_own_family_are_favours() -> None:
-    found = card_of(lambda row: len(row.response.text.split()) / 100, judge="model-b-llama")
-    slope = found["favours twice as long"]
-    assert slope.value == pytest.approx(0.5 / math.log2(5))
-    assert slope.low > 0
-    assert not any(measure.startswith("favours its own") for measure in found), "no system is a Llama by its name"
-    kin = card_of(lambda row: float(row.model_id == "llama-b"), judge="meta/Llama-3", second="llama-b")
-    assert kin["favours its own family, Llama"].value == pytest.approx(0.5)
-
-
-def both_orders(judge: Callable[[RatedPair, bool], float]) -> dict[str, CardRow]:
-    """Return the rows of a judge by its verdict on the answer shown first: the first of the pair, then the second."""
-    pairs = rated_pairs(answers())
-    rows = pairwise_rows(pairs, [(judge(pair, True), judge(pair, False)) for pair in pairs], "j")
-    return {row.measure: row for row in rows}
-
-
-def test_pairs_in_both_orders_show_preference_and_effect_of_order() -> None:
-    like = both_orders(lambda pair, is_first: float((pair.people["all"] > 0) == is_first))
-    assert (like["pairs as people: all"].value, like["another verdict in the other order"].value) == (1, 0)
-    assert like["prefers what is shown first"].value == 0.5
-    order = both_orders(lambda *_: 1.0)
-    assert order["prefers what is shown first"].value == 1
-    assert order["another verdict in the other order"].value == 1
-    assert order["pairs as people: all"].value == 0.5
-    assert both_orders(lambda pair, is_first: 0.5)["another verdict in the other order"].value == 0

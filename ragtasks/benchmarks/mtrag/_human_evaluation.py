@@ -116,11 +116,12 @@ class _File(Fields):
 
 
 def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
-    """Return all rated answers of the checkout under `root`, in file order (477 in the official file).
+    """Return all rated answers of a checkout, or of the file itself, in file order (477 in the official file).
 
     Files with other ratings must have the same layout. Metrics that their list `metrics` omits may be missing.
     """
-    problems = Problems(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
+    file = root if root.is_file() else root / HUMAN_EVALUATION_FILE
+    problems = Problems(file, "human evaluation", _NEXT_STEP)
     content = typed_file(problems, TypeAdapter(_File))
     documents = {row.document_id: Passage(row.document_id, row.text, row.title) for row in content.documents}
     for row in content.tasks:

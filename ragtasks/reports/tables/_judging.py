@@ -95,7 +95,7 @@ def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
         for saved_card in cards
     ]
     cards = [card for card in map(JudgeCard.of_json, saved_cards) if card is not None]
-    return list({(card.judge, card.time): card_table(card) for card in cards}.values())
+    return list({(card.judge, card.time, *card.rubrics): card_table(card) for card in cards}.values())
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:

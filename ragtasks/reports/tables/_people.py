@@ -22,7 +22,7 @@ from ragtasks.benchmarks.mtrag import (
 from ragtasks.judges import RB_LLM, RL_F
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.agreement import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
+from ragtasks.reports.human_scores import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.tables._scores import mean_of
 from ragtasks.results import Evaluation, Kind, ScoredAnswer
 from ragtasks.statistics import assisted_mean
@@ -39,7 +39,7 @@ _BOUNDS |= dict.fromkeys(PUBLISHED_METRICS, (0.0, 1.0))
 _NOTE = (
     "ANSWERABLE answers only. Ranges: win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; "
     "metrics, as in the file, 0 to 1. Several ratings are combined by the upper median. The paper states only the "
-    "median, and no median reproduces all of its human columns: `ragtasks judges calibrate` compares them."
+    "median, and no median reproduces all of its human columns: `perf/human_evaluation.py` compares them."
 )
 
 

@@ -39,6 +39,7 @@ PLACEHOLDERS = {
     "nugget_assignment": {"answer", "code", "form", "nuggets", "question"},
     "nugget_creation": {"code", "form", "most", "nuggets", "passages", "question"},
     "nugget_importance": {"code", "form", "nuggets", "question"},
+    "own_rubric": {"code", "form", "labels", "prompt"},
     "pairwise": {
         *("answer_a", "answer_b", "code", "conversation", "form", "passages", "question", "shown_a", "shown_b"),
     },

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, RatedResponse, load_human_evaluation
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, Message, Response, Role, Task
-from ragtasks.reports.agreement import HUMAN, PAPER_TABLE_6
+from ragtasks.reports.human_scores import HUMAN, PAPER_TABLE_6
 from ragtasks.reports.tables import ReportOptions, rated_evaluations, report_sections
 from ragtasks.reports.tables._people import RATED_KIND, rated_table
 from ragtasks.results import Evaluation

@@ -1,39 +1,55 @@
-"""Calibration: the paper's Table 6 from the real file, correlations by scipy, complete tables and pictures."""
+"""The study of MTRAG's human evaluation: Table 6 from the real file, correlations by scipy, tables and pictures."""
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import re
 import statistics
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, RatedResponse, load_human_evaluation
-from ragtasks.errors import ConfigurationError
-from ragtasks.metrics import NgramIdk
-from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
-from ragtasks.reports.agreement import (
-    ALL,
-    HUMAN,
+from perf.human_evaluation import (
     PAPER_AGREEMENT,
-    PAPER_TABLE_6,
     PAPER_TABLE_7,
     Calibration,
-    Consolidation,
+    JudgeResults,
     MetricScores,
+    RatedPair,
     Weighting,
     calibrate,
-    consolidated,
+    calibrate_judges,
+    calibration_picture,
+    calibration_section,
+    card_table,
+    inverse_frequency,
+    judge_measures,
+    pairwise_rows,
+    rated_pairs,
+    weighted_spearman,
 )
-from ragtasks.reports.calibration import calibration_picture, calibration_section
+from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, RatedResponse, load_human_evaluation
+from ragtasks.clients import no_secrets
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.judges import CardRow, Verdicts
+from ragtasks.metrics import NgramIdk
+from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
+from ragtasks.reports.human_scores import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.plots import PICTURE_FORMATS, draw_picture
 from ragtasks.tables import Format, render
 from tests._messages import raises
+from tests.judges._scripted import response
 
 MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 
@@ -400,3 +416,217 @@ def test_the_papers_tables_are_as_printed() -> None:
         "gpt-4o": 47.8,
         "llama-3.1-405b-instruct": 47.4,
     }
+
+
+# Weighted correlations.
+
+TRIPLES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(1, 4)), min_size=2, max_size=30)
+
+
+def oracle(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return scipy's rho; None if a column does not vary, about which scipy warns."""
+    return None if min(len(set(first)), len(set(second))) < 2 else float(spearmanr(first, second).statistic)
+
+
+@given(TRIPLES)
+def test_integer_weights_repeat_the_pairs(rows: list[tuple[int, int, int]]) -> None:
+    first, second, weights = zip(*rows, strict=True)
+    repeated = [(a, b) for a, b, n in rows for _ in range(n)]
+    value = weighted_spearman(first, second, weights, in_ranks=True).value
+    assert value == pytest.approx(oracle([a for a, _ in repeated], [b for _, b in repeated]), abs=1e-9)
+    equal = weighted_spearman(first, second, [2.5] * len(rows), in_ranks=False).value
+    assert equal == pytest.approx(oracle(first, second), abs=1e-9)
+
+
+def test_weights_apply_to_the_correlation_of_unweighted_ranks() -> None:
+    """Ranks 1 2 3 and 1 3 2, weights 1 1 2: means 9/4 and 2, co-moment 1, moments 11/4 and 2."""
+    value = weighted_spearman([10, 20, 30], [1, 9, 5], [1, 1, 2], in_ranks=False).value
+    assert value == pytest.approx(1 / math.sqrt(2.75 * 2))
+
+
+def test_inverse_frequency_gives_every_value_the_same_total_weight() -> None:
+    assert inverse_frequency([4, 4, 4, 4, 1, 1]) == [0.25] * 4 + [0.5] * 2
+    assert inverse_frequency([]) == []
+
+
+# The command of the study, with a judge.
+
+SERVER = Path(__file__).resolve().parents[2] / "scripts" / "judge_demo_server.py"
+
+
+def unpadded(text: str) -> str:
+    """Return tables with one space around each cell."""
+    return re.sub(" +", " ", text)
+
+
+@pytest.mark.slow
+def test_published_scores_are_next_to_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "calibration.png"
+    text, verdicts = calibrate_judges(
+        mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", picture=picture
+    )
+    assert verdicts is None
+    assert "| reference | rb_alg | published | 0.87 | 0.87 |" in unpadded(text)
+    assert "| ngrams | 471 of 471 | 0.994 |" in unpadded(text)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_judges_are_calibrated_next_to_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
+    server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
+    try:
+        judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
+        text, verdicts = calibrate_judges(
+            mtrag_root,
+            [judge],
+            secrets=no_secrets,
+            cache_file=tmp_path / "replies.sqlite",
+            metrics=["rl_mtb"],
+            repeats=2,
+        )
+        again, _ = calibrate_judges(
+            mtrag_root,
+            [judge],
+            secrets=no_secrets,
+            cache_file=tmp_path / "replies.sqlite",
+            metrics=["rl_mtb"],
+        )
+    finally:
+        server.kill()
+        server.communicate()
+    verdicts.require_coverage(1.0)
+    assert "| reference | rb_llm | steady |" in unpadded(text)
+    assert "| reference | rl_mtb | steady |" in unpadded(text)
+    assert "| judges | 471 of 471 |" in unpadded(text)
+    assert "## Card of steady" in text
+    assert "same value again" in text
+    assert "same value again" not in again
+
+
+def test_a_metric_without_judges_is_refused(tmp_path: Path) -> None:
+    for metric, hint in {"length": "rl_mtb or rl_r", "rl_mt": "rl_mtb"}.items():
+        with pytest.raises(ConfigurationError, match=hint):
+            calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "r", metrics=[metric])
+
+
+def test_impossible_options_are_refused_before_a_judge_request(mtrag_root: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "pairs.json"
+    broken.write_text("[{}]")
+    judge = '{"model": "m", "base_url": "http://127.0.0.1:9/v1"}'
+    ask = partial(calibrate_judges, mtrag_root, secrets=no_secrets, cache_file=tmp_path / "r")
+    with pytest.raises(BenchmarkFileError, match="amazon-science/RAGChecker"):
+        ask([judge], ragchecker=broken)
+    with pytest.raises(ConfigurationError, match="no judge is named"):
+        ask([], pairs=True)
+    with pytest.raises(ConfigurationError, match="a preset has the official prompts"):
+        ask(["mtrag-un-official,base_url=http://127.0.0.1:9/v1"])
+
+
+def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        calibrate_judges(
+            mtrag_root,
+            ['{"model": "m", "base_url": "http://u:hunter2@h"'],
+            secrets=no_secrets,
+            cache_file=tmp_path / "r",
+        )
+    assert "hunter2" not in str(error.value)
+
+
+# Measures of a judge on artificial ratings.
+
+N = 30
+
+
+def judged_answer(number: int, model: str, rating: float, text: str, *, refuses: bool = False) -> RatedResponse:
+    made = response(text, task_id=f"c{number}<::>2")
+    task = replace(made.task, conversation_id=f"c{number}")
+    ratings = {name: {"r": rating} for name in (*FANC, "win_rate")}
+    return RatedResponse(model, replace(made, task=task), ratings, {}, idk_is_right=not refuses)
+
+
+def made_answers(second: str = "b") -> list[RatedResponse]:
+    """Return three answers per task: the reference, `a`, preferred in every second task, and `b`, the longer answer."""
+    result = []
+    for number in range(N):
+        liked = number % 2 == 0
+        result += [
+            judged_answer(number, "reference", 4, "Reference."),
+            judged_answer(number, "a", 4 if liked else 1, "Short.", refuses=number % 10 == 0),
+            judged_answer(number, second, 2, "A longer answer in words."),
+        ]
+    return result
+
+
+def card_of(score: Callable[[RatedResponse], float | None], judge: str = "j", second: str = "b") -> dict[str, CardRow]:
+    rows = made_answers(second)
+    scores = {row.key: score(row) for row in rows}
+    idk: dict[tuple[str, str], IdkVerdict | None] = {
+        row.key: IdkVerdict.YES if row.refuses else IdkVerdict.NO for row in rows
+    }
+    judged = JudgeResults(judge, {"rb_llm": scores}, idk, Verdicts([], [], [judge], {}), 1.0, {})
+    return {row.measure: row for row in judge_measures(rows, judged)}
+
+
+def human(row: RatedResponse) -> float:
+    return row.ratings["faithfulness"]["r"] / 4
+
+
+def test_a_judge_that_prefers_like_people_agrees_and_an_opposite_judge_does_not() -> None:
+    like, against, even = card_of(human), card_of(lambda row: 1 - human(row)), card_of(lambda _: 0.5)
+    assert (like["pairs as people: all"].value, like["pairs as people: all"].n) == (1, N)
+    assert against["pairs as people: faithfulness"].value == 0
+    assert even["pairs as people: all"].value == 0.5
+    assert like["rank: faithfulness"].value == pytest.approx(1)
+    assert even["rank: faithfulness"].value is None
+    assert "does not distinguish answers" in card_table("j", "made", tuple(even.values())).legend[0]
+    assert not card_table("j", "made", tuple(like.values())).legend
+    assert "not significantly above chance" in card_table("j", "made", tuple(against.values())).legend[0]
+    silent = CardRow("rb_llm", "without a verdict", 1.0, n=40)
+    assert "no verdict on 100% of 40 answers" in card_table("j", "made", (silent,)).legend[0]
+    assert like["favours longer"].value == 0
+    assert like["kappa with the paper's judge"].value == 1
+
+
+def test_a_judge_that_counts_words_favours_longer_answers() -> None:
+    found = card_of(lambda row: len(row.response.text) / 100)
+    longer = found["favours longer"]
+    assert longer.value == pytest.approx(0.5)
+    assert longer.low > 0.2
+    assert found["pairs as people: all"].low is not None
+    assert found["pairs as people: all"].value == pytest.approx(0.5)
+    assert found["favours refusals"].value == -1
+    assert found["favours refusals"].n == 3
+
+
+def test_answers_without_a_verdict_are_in_no_pair() -> None:
+    found = card_of(lambda row: None if row.model_id == "a" else 0.5)
+    assert (found["pairs as people: all"].value, found["pairs as people: all"].n) == (None, 0)
+
+
+def test_twice_the_length_and_the_own_family_are_favours() -> None:
+    found = card_of(lambda row: len(row.response.text.split()) / 100, judge="model-b-llama")
+    slope = found["favours twice as long"]
+    assert slope.value == pytest.approx(0.5 / math.log2(5))
+    assert slope.low > 0
+    assert not any(measure.startswith("favours its own") for measure in found), "no system is a Llama by its name"
+    kin = card_of(lambda row: float(row.model_id == "llama-b"), judge="meta/Llama-3", second="llama-b")
+    assert kin["favours its own family, Llama"].value == pytest.approx(0.5)
+
+
+def both_orders(judge: Callable[[RatedPair, bool], float]) -> dict[str, CardRow]:
+    """Return the rows of a judge by its verdict on the answer shown first: the first of the pair, then the second."""
+    pairs = rated_pairs(made_answers())
+    rows = pairwise_rows(pairs, [(judge(pair, True), judge(pair, False)) for pair in pairs], "j")
+    return {row.measure: row for row in rows}
+
+
+def test_pairs_in_both_orders_show_preference_and_effect_of_order() -> None:
+    like = both_orders(lambda pair, is_first: float((pair.people["all"] > 0) == is_first))
+    assert (like["pairs as people: all"].value, like["another verdict in the other order"].value) == (1, 0)
+    assert like["prefers what is shown first"].value == 0.5
+    order = both_orders(lambda *_: 1.0)
+    assert order["prefers what is shown first"].value == 1
+    assert order["another verdict in the other order"].value == 1
+    assert order["pairs as people: all"].value == 0.5
+    assert both_orders(lambda pair, is_first: 0.5)["another verdict in the other order"].value == 0
