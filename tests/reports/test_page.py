@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks import tables
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.page_parts import (
@@ -440,6 +441,14 @@ def test_many_models_need_few_open_files(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [part.model for part in parts] == [one.model for one in evaluations]
     assert {len(part) for part in parts} == {4}
+
+
+def test_scores_that_are_read_together_are_one_cell(tmp_path: Path) -> None:
+    pair = tables.Values({"answered": Value(0.9, 9, 9), "declined": Value(None, 0, 9)})
+    table = Table("By setting", ("setting", "model", "answered / declined"), (("full_rag", "m", pair),))
+    write_page([], [Section("mtrag", {}, (table,))], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert '<td data-head="answered / declined" class="number">0.900 / -</td>' in page
 
 
 def test_survival_curves_are_steps_with_bands_and_escaped_names(tmp_path: Path) -> None:
