@@ -180,7 +180,11 @@ def _mismatches(first: HarnessTask, second: HarnessTask) -> Iterator[str]:
         yield f"other documents ({example}). Next step: evaluate both on one version of the data"
     pairs = [(document, second.documents[item]) for item, document in first.documents.items()]
     settings = [key for key, value in first.prompts.items() if second.prompts.get(key, value) != value]
-    n_prompts = 0 if _has_own_templates([first, second]) else sum(a.prompt != b.prompt for a, b in pairs)
+    n_prompts = 0
+    if _has_own_templates([first, second]):  # equal messages give different prompts
+        settings += [key for key, value in first.messages.items() if second.messages[key] != value]
+    else:
+        n_prompts = sum(a.prompt != b.prompt for a, b in pairs)
     if settings or n_prompts:
         where = ", ".join([*settings[:2], *([f"{n_prompts} of {n_first}"] if n_prompts else [])])
         step = "evaluate both with one task file, few-shot seed, system instruction and chat template"

@@ -28,6 +28,7 @@ from ragtasks.results._saved import (
     n_logged,
     provenance_of_answers,
     saved_answers,
+    time_of,
     unusable_error,
     value_at,
 )
@@ -213,7 +214,9 @@ def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list
 
 
 def _results_files(path: Path) -> list[Path]:
-    files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
+    files = [path] if path.suffix == ".json" else []
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*.json") if time_of(file))
     if not path.exists():
         raise missing_path_error("results", path, "a folder of results, or a results file")
     if files:

@@ -85,7 +85,9 @@ class HarnessTask:
     n_offered: int | None
     """Number of documents in the task, evaluated or not; None if unknown."""
     prompts: Mapping[str, str]
-    """Setting that changes prompts -> its value. Empty for a group."""
+    """Setting of the task file that changes prompts -> its value."""
+    messages: Mapping[str, str]
+    """Setting of the command that changes chat messages -> its value."""
     chat_template: str | None
     """Hash of the model's chat template, empty for that of a server; None without one."""
     generation: str
@@ -140,26 +142,25 @@ def _tasks_and_groups(file: Path, cluster: str) -> list[HarnessTask]:
         names = [name for name, config in configs if not value_at(config, "metadata", "ragtasks")]
         for name in names:
             require_task_name(name)
+        if not names:
+            return []
         # Earlier versions write the arguments as one text, and the model's name elsewhere.
         arguments, named = value_at(content, "config", "model_args"), str(content.get("model_name"))
         model = named if isinstance(arguments, str) and named in arguments else model_of(content)
         results = _ResultsFile(file, content, model, cluster)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise unusable_error(
-            "results", file, "a results file of the harness", f"{type(error).__name__}: {error}"
-        ) from error
-    if not names:
-        return []
-    samples = logged_samples(file, content, names, "an lm_eval task", _RUN_AGAIN)
-    tasks = {name: _task(results, name, samples[name]) for name in names}
-    subtasks = content.get("group_subtasks") or {}
-    members_of = {name: _leaves(name, subtasks) for name in subtasks if name not in tasks}
-    groups = [
-        _group(results, name, [tasks[member] for member in members])
-        for name, members in members_of.items()
-        if members and tasks.keys() >= set(members)
-    ]
-    return [group for group in groups if group.metrics] + list(tasks.values())
+        samples = logged_samples(file, content, names, "an lm_eval task", _RUN_AGAIN)
+        tasks = {name: _task(results, name, samples[name]) for name in names}
+        subtasks = content.get("group_subtasks") or {}
+        members_of = {name: _leaves(name, subtasks) for name in subtasks if name not in tasks}
+        groups = [
+            _group(results, name, [tasks[member] for member in members])
+            for name, members in members_of.items()
+            if members and tasks.keys() >= set(members)
+        ]
+        return [group for group in groups if group.metrics] + list(tasks.values())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise unusable_error("results", file, "a results file of the harness", found, _RUN_AGAIN) from error
 
 
 # A task: its documents, and its metrics.
@@ -175,7 +176,6 @@ def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> HarnessTa
         _metric(results, name, key, {item: row[key] for item, row in values.items() if key in row}) for key in keys
     ]
     settings = {key: config[key] for key in _PROMPT_SETTINGS if config.get(key) is not None}
-    shared = {key: content.get(key) for key in ("system_instruction_sha", "fewshot_as_multiturn")}
     template = content.get("chat_template")
     return HarnessTask(
         name=name,
@@ -184,7 +184,8 @@ def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> HarnessTa
         version=str(value_at(content, "versions", name)),
         n_shot=str(value_at(content, "n-shot", name)),
         n_offered=value_at(content, "n-samples", name, "original"),
-        prompts={key: _ADDRESS.sub("", json.dumps(value)) for key, value in (settings | shared).items()},
+        prompts={key: _ADDRESS.sub("", json.dumps(value)) for key, value in settings.items()},
+        messages={key: str(content.get(key)) for key in ("system_instruction_sha", "fewshot_as_multiturn")},
         chat_template=None if template is None else str(content.get("chat_template_sha") or ""),
         generation=json.dumps(config["generation_kwargs"], sort_keys=True) if "generation_kwargs" in config else "",
         documents=documents,
@@ -224,7 +225,7 @@ def _read_documents(
         if doc_id == "null" or not isinstance(content, str) or not isinstance(row.get("doc"), Mapping):
             problems.add(number, "a sample with `doc_id`, `doc` and `doc_hash`", ", ".join(row) or "no keys")
             continue
-        # Versions before 0.4.5 log no filter, and write all documents of the first filter before the second.
+        # Earlier versions log no filter, and write all documents of the first filter before the second.
         filter_name = str(row.get("filter") or filters[min(seen[doc_id], len(filters) - 1)] if filters else "none")
         seen[doc_id] += 1
         n_lines[filter_name] += 1
@@ -431,7 +432,11 @@ def _group(results: _ResultsFile, name: str, tasks: Sequence[HarnessTask]) -> Ha
         version=str(value_at(results.content, "versions", name)),
         n_shot=", ".join(dict.fromkeys(task.n_shot for task in tasks)),
         n_offered=None if None in offered else sum(n or 0 for n in offered),
-        prompts={},
+        prompts={
+            f"{task.name}: {key}": value
+            for task in tasks
+            for key, value in {"version": task.version, **task.prompts}.items()
+        },
         generation="",
         documents={_in_group(task, item): document for task in tasks for item, document in task.documents.items()},
         metrics={metric.name: metric for metric in metrics},

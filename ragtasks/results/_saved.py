@@ -167,7 +167,9 @@ def unusable_error(what: str, where: Path, expected: str, found: str, next_step:
     return BenchmarkFileError(what, where=str(where), expected=expected, found=found, next_step=next_step)
 
 
-_TIME = re.compile(r"results_(?P<time>.+)\.json")
+_TIME = re.compile(
+    r"(?:.+(?=_\d{4}-\d\d-\d\dT\d\d-)|results)_(?P<time>.+)\.json"
+)  # `--output_path NAME.json`: NAME_TIME
 _RESTORE_ALL = "copy all files of the evaluation into one folder"
 
 

@@ -182,6 +182,23 @@ def test_other_metrics_and_tasks_are_listed_with_the_reason(harness_results: Pat
     assert "local_checks" not in done.stdout.partition("## Differences")[2].partition("## Warnings")[0]
 
 
+def test_a_group_is_compared_only_if_its_tasks_are(harness_results: Path, tmp_path: Path) -> None:
+    folders = copied(harness_results, tmp_path, "local_choices", "local_checks")
+    assert ("local_by_size", "acc") in pairs_in(*folders)
+    change_results(folders[1], lambda content: content["versions"].update(local_checks=2.0))
+    assert {task for task, _ in pairs_in(*folders)} == {"local_choices"}
+
+
+def test_results_of_other_versions_of_the_harness_are_compared(harness_results: Path, tmp_path: Path) -> None:
+    folders = copied(harness_results, tmp_path, "local_sums")
+    before = pairs_in(*folders)
+    change_results(folders[0], lambda content: content.update(fewshot_as_multiturn=None))
+    change_results(folders[0], lambda content: content["configs"]["local_sums"].pop("fewshot_delimiter"))
+    file = results_file(folders[1])
+    file.rename(file.with_name(f"run_{file.name.removeprefix('results_')}"))  # `--output_path run.json`
+    assert pairs_in(*folders).keys() == before.keys()
+
+
 def limited(folder: Path) -> None:
     def cut(content: dict[str, Any]) -> None:
         numbers, values = content["results"]["local_sums"], logged(folder, "local_sums", "exact_match", "strict-match")
@@ -209,7 +226,12 @@ REFUSED: dict[str, Callable[[Path], Any]] = {
     "another description": lambda folder: change_results(
         folder, lambda c: c["configs"]["local_sums"].update(description="Add the numbers.")
     ),
-    "a system instruction": lambda folder: change_results(folder, lambda c: c.update(system_instruction_sha="0" * 64)),
+    "a system instruction": lambda folder: [
+        change_results(
+            folder, lambda c: c.update(chat_template="b", chat_template_sha="b", system_instruction_sha="s")
+        ),
+        change_results(folder.parent / "weak", lambda c: c.update(chat_template="a", chat_template_sha="a")),
+    ],
     "other reference answers": every(target_hash="0" * 64),
     "more examples": lambda folder: change_results(folder, lambda c: c["n-shot"].update(local_sums=5)),
     "another document": other_document,

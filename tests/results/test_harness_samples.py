@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,28 @@ def test_a_number_that_is_no_mean_is_refused(harness_results: Path, tmp_path: Pa
     metric = tasks_in(folder)["local_lengths"].metrics["n_letters"]
     assert metric.refused
     assert not metric.values
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["configs"].update(local_sums=None),
+        lambda content: content["configs"]["local_sums"].update(
+            metric_list=[{"metric": "exact_match", "aggregation": []}]
+        ),
+        lambda content: content["results"].update(local_sums=[","]),
+        lambda content: content.update(group_subtasks=[1]),
+        lambda content: content.update(configs=3),
+    ],
+    ids=("no configuration", "a list as aggregation", "a list of results", "a list of groups", "a number"),
+)
+def test_results_of_another_form_raise_no_other_error(
+    harness_results: Path, tmp_path: Path, change: Callable[..., Any]
+) -> None:
+    folder = only(harness_results, tmp_path, "local_sums")
+    file = results_file(folder)
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    with suppress(BenchmarkFileError):
+        tasks_in(folder)
