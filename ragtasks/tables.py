@@ -298,6 +298,11 @@ def csv_text(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) and text != "-" else text
 
 
+def text_of_csv(cell: str) -> str:
+    """Return the text that `csv_text` wrote as a cell."""
+    return cell[1:] if cell.startswith("'") and csv_text(cell[1:]) == cell else cell
+
+
 # Sections of tables: Markdown to read, CSV to compute with, and LaTeX to print.
 
 _LATEX = str.maketrans(

@@ -375,6 +375,7 @@ SUBCOMMANDS = {
     "data segment": "ragtasks data segment documents.jsonl passages.jsonl --size 256 --overlap 50",
     "data cache": "ragtasks data cache --outcome refused --remove",
     "judges calibrate": "ragtasks judges calibrate labels.csv --rubric rl_f --judge openai/gpt-4o-mini",
+    "judges label": "ragtasks judges label results --n 50 --output to_label.jsonl",
     "judges anchors": "ragtasks judges anchors results --output anchors.jsonl",
     "judges passages": "ragtasks judges passages mine --benchmark mtrag --judge openai/gpt-4o --output qrels.txt",
     "judges questions": "ragtasks judges questions benchmark --judge openai/gpt-4o --output conversations.jsonl",

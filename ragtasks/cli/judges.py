@@ -110,6 +110,40 @@ def freeze_anchors(
     echo(f"wrote {output}: {len(anchors.responses)} answers of {n_conversations} conversations from {anchors.source}")
 
 
+# `ragtasks judges label`: answers for people to label, as a file for `judges calibrate`.
+
+
+@commands.command("label")
+def draw_labels(
+    results: Annotated[list[Path], typer.Argument(help="Results whose answers people label.")],
+    output: Annotated[Path, typer.Option(help="File to write, .jsonl or .csv.")],
+    n: Annotated[int, typer.Option(min=10, help="Number of answers.")] = 50,
+    rubric: Annotated[str | None, typer.Option(help="Rubric of the labels; default: the first judged one.")] = None,
+    force: FORCE = False,
+) -> None:
+    """Write the answers that show most about a judge to a file, for people's labels."""
+    from ragtasks.results import draw_answers, label_file, read_evaluations, rubrics_with_verdicts
+
+    if output.exists() and not force:
+        raise ConfigurationError(f"{output} exists and may have labels. Next step: another name, or --force")
+    with step("choosing answers"):
+        answers = [answer for evaluation in read_evaluations(results) for answer in evaluation.rows]
+        judged = rubrics_with_verdicts(answers)
+        chosen = rubric or next(iter(judged), "")
+        drawn = draw_answers(answers, chosen, n)
+    if not drawn:
+        raise ConfigurationError(f"{', '.join(map(str, results))}: no answers. Next step: name results with answers")
+    write_atomically(output, label_file(drawn, output))
+    by = f"by verdicts of {chosen}" if chosen in judged else "by length and refusals: no verdicts"
+    n_conversations = len({one.answer.task.conversation_id for one in drawn})
+    echo(
+        f"wrote {output}: {len(drawn)} of {sum(one.weight for one in drawn)} answers of {n_conversations} "
+        f"conversations, {by}",
+        f"fill `label` (several people: `label_1`, `label_2`), then: ragtasks judges calibrate {output} "
+        f"--rubric {chosen or 'RUBRIC'} --repeats 2 --judge J",
+    )
+
+
 # `ragtasks judges passages`: judges as assessors, whose grades are written as qrels.
 
 

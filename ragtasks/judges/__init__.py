@@ -29,6 +29,7 @@ from ragtasks.judges._cards import (
     JudgeCard,
     latest_card,
     store_card,
+    stored_cards,
 )
 from ragtasks.judges._own_rubric import rubric_of
 from ragtasks.judges._panel import judge_responses
@@ -135,6 +136,7 @@ __all__ = [
     "rubrics_named",
     "store_card",
     "store_verdicts",
+    "stored_cards",
     "stored_verdicts",
     "write_anchors",
 ]

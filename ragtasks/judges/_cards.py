@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -99,14 +99,18 @@ def store_card(folder: Path, card: JudgeCard) -> Path:
 
 def latest_card(folder: Path, judge: str, rubrics: Mapping[str, str]) -> JudgeCard | None:
     """Return the newest card of a judge with at least one of these rubrics and prompts, or None."""
+    return next((card for card in stored_cards(folder, judge) if card.rubrics.items() & rubrics.items()), None)
+
+
+def stored_cards(folder: Path, judge: str) -> Iterator[JudgeCard]:
+    """Yield the cards of a judge in a folder, the newest first."""
     for path in sorted(folder.glob(f"{_prefix(judge)}_*.json"), reverse=True):
         try:
             card = JudgeCard.of_json(parse_json(path.read_bytes()))
         except (OSError, ValueError):
             continue
-        if card is not None and card.judge == judge and card.rubrics.items() & rubrics.items():
-            return card
-    return None
+        if card is not None and card.judge == judge:
+            yield card
 
 
 def _prefix(judge: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from collections import Counter
@@ -203,7 +204,10 @@ def _agreements(labelled: LabelledRows, judged: Sequence[JudgedRow], rubric: Rub
     labels = list(labelled.scale)
     equal = [(case.row, float(label == case.label)) for case in judged for label in case.row.labels.values()]
     yield _mean_row(rubric.name, AGREEMENT, equal)
-    counts = Counter(label for row in labelled.rows for label in row.labels.values())
+    counts = Counter[str]()
+    for row in labelled.rows:
+        for label in row.labels.values():
+            counts[label] += row.weight
     most, n_most = counts.most_common(1)[0]
     yield CardRow(rubric.name, f"{_ALWAYS}{most}", n_most / counts.total(), n=len(labelled.rows))
     distances = _distances(labelled.scale)
@@ -236,7 +240,7 @@ def _kappa(
     for row, pairs in rows:
         table = tables.setdefault(row.cluster, np.zeros(distances.shape))
         for first, second in pairs:
-            table[number[first], number[second]] += 1
+            table[number[first], number[second]] += row.weight
     if len({first for _, pairs in rows for first, _ in pairs}) < 2:
         return None, None, None
 
@@ -319,7 +323,7 @@ def _gap(judged: Sequence[JudgedRow], members: Sequence[bool]) -> tuple[float | 
     sums: dict[str, Floats] = {}
     for case, is_member in zip(judged, members, strict=True):
         of_cluster = sums.setdefault(case.row.cluster, np.zeros((2, 2)))
-        of_cluster[int(is_member)] += (_excess(case), 1)
+        of_cluster[int(is_member)] += (case.row.weight * _excess(case), case.row.weight)
 
     def gaps(totals: Floats) -> Floats:
         means: Floats = totals[:, :, 0] / totals[:, :, 1]
@@ -329,9 +333,18 @@ def _gap(judged: Sequence[JudgedRow], members: Sequence[bool]) -> tuple[float | 
 
 
 def _mean_row(rubric: str, measure: str, values: Sequence[tuple[LabelledRow, float]], lowest: float = 0.0) -> CardRow:
+    """Return the mean of values by row, weighted by the rows, with its interval."""
     clusters = [row.cluster for row, _ in values]
-    estimate = estimate_mean([value for _, value in values], clusters, (lowest, 1.0))
-    return CardRow(rubric, measure, estimate.value, estimate.low, estimate.high, len({row.name for row, _ in values}))
+    weights = [row.weight for row, _ in values]
+    if len(set(weights)) < 2:
+        estimate = estimate_mean([value for _, value in values], clusters, (lowest, 1.0))
+    else:  # linearized: the values have the weighted mean and its standard error
+        mean = sum(row.weight * value for row, value in values) / sum(weights)
+        scaled = len(weights) / sum(weights)
+        linear = [mean + (value - mean) * row.weight * scaled for row, value in values]
+        estimate = estimate_mean(linear, clusters, (-math.inf, math.inf))
+    low, high = (None if end is None else min(1.0, max(lowest, end)) for end in (estimate.low, estimate.high))
+    return CardRow(rubric, measure, estimate.value, low, high, len({row.name for row, _ in values}))
 
 
 # Replies, repeats and cost of the judge.

@@ -28,6 +28,7 @@ from ragtasks.results._harness_samples import (
     HarnessTask,
     read_harness_tasks,
 )
+from ragtasks.results._label_draw import DrawnAnswer, draw_answers, label_file, rubrics_with_verdicts
 from ragtasks.results._labelled_rows import LABEL_KEYS, LabelledRow, LabelledRows, read_labelled_rows
 from ragtasks.results._own_rows import (
     OwnRows,
@@ -45,6 +46,7 @@ from ragtasks.results._provenance import (
     Group,
     JudgeAnchors,
     anchors_in,
+    cards_in,
     causes_of,
     comparable_evaluations,
     drift_lines,
@@ -106,6 +108,7 @@ __all__ = [
     "USAGE_METRICS",
     "USAGE_NAMES",
     "AnswerReader",
+    "DrawnAnswer",
     "Evaluation",
     "GivenAnswer",
     "Group",
@@ -127,10 +130,12 @@ __all__ = [
     "anchors_in",
     "answers_evaluation",
     "bare_model_name",
+    "cards_in",
     "causes_of",
     "comparable_evaluations",
     "contains_own_rows",
     "contexts_of_answers",
+    "draw_answers",
     "drift_lines",
     "early_stop_text",
     "evaluation_files",
@@ -142,6 +147,7 @@ __all__ = [
     "is_span",
     "joined_usage",
     "keys_step",
+    "label_file",
     "logged_sample",
     "logged_scoring",
     "logged_values",
@@ -168,6 +174,7 @@ __all__ = [
     "request_differences",
     "request_fields",
     "rewritten_sample",
+    "rubrics_with_verdicts",
     "saved_answer",
     "saved_summary",
     "scored_answer",

@@ -24,9 +24,10 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import Problems, canonical_hash, contexts_in, first_row, json_lines, list_in
 from ragtasks.judges import CLARIFICATION, LABEL_VALUES, SECOND_ANSWER, Rubric
 from ragtasks.records import Answerability, Response, Task
+from ragtasks.results._label_draw import DRAW, unmasked_weight
 from ragtasks.results._own_rows import NO_CONTEXTS, own_rows
 from ragtasks.results._record_keys import is_null
-from ragtasks.tables import grouped
+from ragtasks.tables import grouped, text_of_csv
 
 LABEL_KEYS = ("label", "rater", "cluster", SECOND_ANSWER, "contexts_2")
 """Keys of a labelled row, in addition to those of the user's own rows."""
@@ -51,6 +52,8 @@ class LabelledRow:
     """Unit of intervals: the conversation, else the row."""
     second: Response | None = None
     """The second answer of a pair."""
+    weight: int = 1
+    """Number of answers that the row stands for, if `judges label` drew it."""
 
     @property
     def name(self) -> str:
@@ -110,7 +113,13 @@ def read_labelled_rows(path: Path, rubric: Rubric, keys: Mapping[str, str] = _NO
             if empty[name]:
                 expected = f"`{name}`, which the rubric {rubric.name} needs"
                 problems.add(number, expected, f"no `{name}`", task.task_id)
-        read.append(LabelledRow(response, named[number], str(row.get("cluster") or task.conversation_id), second))
+        weight = unmasked_weight(str(row[DRAW]), task.task_id) if DRAW in row else 1
+        if weight is None:
+            problems.add(number, f"`id` and `{DRAW}` as `judges label` wrote them", row[DRAW], task.task_id)
+        cluster = str(row.get("cluster") or task.conversation_id)
+        read.append(LabelledRow(response, named[number], cluster, second, weight or 1))
+    if 0 < sum(DRAW in row for row in rows.values()) < len(rows):
+        problems.add(0, f"`{DRAW}` in every row or in none: rows that were not drawn have no weight", "both")
     labelled = tuple(row for row in read if row.labels)
     if not labelled:
         problems.add(0, "a person's label in at least one row, under `label`", f"no label in {len(read)} rows")
@@ -224,7 +233,10 @@ def _source(
         return enumerate(_ragchecker_rows(file, keys.get("label", "overall")), start=1), _NO_KEYS
     if first.keys() >= {"tasks", "documents", "evaluations"}:
         return enumerate(_mtrag_rows(file, rubric, keys.get("label", "")), start=1), _NO_KEYS
-    return json_lines(problems), keys
+    rows = json_lines(problems)
+    if file.suffix != ".csv":
+        return rows, keys
+    return ((number, {name: text_of_csv(cell) for name, cell in row.items()}) for number, row in rows), keys
 
 
 def _ragchecker_rows(file: Path, criterion: str) -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from ragtasks.judges import (
     IDK,
     AnchorVerdicts,
     Drift,
+    JudgeCard,
     Recalibration,
     comparable,
     drift_of,
@@ -383,6 +384,19 @@ def anchors_in(evaluation: Evaluation) -> dict[str, JudgeAnchors]:
             if now is not None:
                 anchors.setdefault(now.judge, JudgeAnchors(now, AnchorVerdicts.of_json(record.get("baseline"))))
     return anchors
+
+
+def cards_in(evaluations: Sequence[Evaluation]) -> list[JudgeCard]:
+    """Return the cards of the judges at the time of the scoring, each once."""
+    saved_cards = [
+        saved_card
+        for evaluation in evaluations
+        for provenance in evaluation.provenance.values()
+        if isinstance(cards := value_at(provenance, "scoring", "judge_cards"), list)
+        for saved_card in cards
+    ]
+    cards = [card for card in map(JudgeCard.of_json, saved_cards) if card is not None]
+    return list({(card.judge, card.time, *card.rubrics): card for card in cards}.values())
 
 
 def _drift_between(first: Evaluation, second: Evaluation) -> list[Drift] | None:

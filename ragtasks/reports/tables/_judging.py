@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
+from ragtasks.judges import CLARIFICATION, IDK
 from ragtasks.metrics import EncoderIdk, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import IdkVerdict, Score
 from ragtasks.reports.judge_card import card_table
 from ragtasks.reports.tables._scores import plain_mean
-from ragtasks.results import Evaluation, ScoredAnswer, value_at
+from ragtasks.results import Evaluation, ScoredAnswer, cards_in
 from ragtasks.tables import Cell, Table, Value, fixed, grouped
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
@@ -87,15 +87,7 @@ def _agreements(rows: Sequence[ScoredAnswer]) -> Iterator[tuple[str, str, Score,
 
 def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the cards of the judges at the time of the scoring, each once."""
-    saved_cards = [
-        saved_card
-        for evaluation in evaluations
-        for provenance in evaluation.provenance.values()
-        if isinstance(cards := value_at(provenance, "scoring", "judge_cards"), list)
-        for saved_card in cards
-    ]
-    cards = [card for card in map(JudgeCard.of_json, saved_cards) if card is not None]
-    return list({(card.judge, card.time, *card.rubrics): card_table(card) for card in cards}.values())
+    return [card_table(card) for card in cards_in(evaluations)]
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
