@@ -149,7 +149,7 @@ gate.both_power     gate {new} --power
 gate.recalibrated   gate judged/drift --baseline judged/anchors --margin rb_llm=0.1 --config files/recalibrated.yaml
                     {json}
 gate.decided        gate scored/asked --baseline scored/answers --margin rb_llm=0.1 {panel} {json}
-                    --output judged/gate
+                    --output judged/gate --config files/vouched.yaml
 
 submit.a            submit --task a --results results/extractive {sample} --output files/mtrageval_a.jsonl
 submit.b            submit --task b --results results/extractive {sample} --output files/mtrageval_b.jsonl
@@ -239,7 +239,11 @@ def store(folder: Path, bin_folder: Path, data: Path | None, only: list[str]) ->
     files = folder / "files"
     files.mkdir(exist_ok=True)
     _write(files / "rows.jsonl", ROWS)
-    for name, key in (("alpha", "alpha: 0.1"), ("recalibrated", "recalibrate: true")):
+    for name, key in (
+        ("alpha", "alpha: 0.1"),
+        ("recalibrated", "recalibrate: true, anchored_judges: [noisy]"),
+        ("vouched", "anchored_judges: [steady, other]"),
+    ):
         (files / f"{name}.yaml").write_text(f"gate: {{{key}}}\n", encoding="utf-8")
     _write(files / "corpus.jsonl", [{"_id": "rules", "title": "Rules", "text": CORPUS}])
     shutil.copytree(ROOT / "examples" / "languages" / "de", files / "de", dirs_exist_ok=True)

@@ -21,8 +21,8 @@ from ragtasks.cli.options import (
     given_options,
     race_options,
 )
-from ragtasks.config import GateConfig, read_evaluation_file
-from ragtasks.config.environment import data_folder, github_summary_file, is_github_action
+from ragtasks.config import GateConfig, config_from_options, read_evaluation_file
+from ragtasks.config.environment import card_folder, data_folder, github_summary_file, is_github_action
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 from ragtasks.tables import Format
 
@@ -89,7 +89,7 @@ def _gate_until_decided(
     results: Path | None, config: GateConfig, options: dict[str, Any], output: Path, *, force: bool
 ) -> int:
     """Judge both sides until the gate is decided, print the outcome and return the status."""
-    from ragtasks.reports.gate import before_judging, read_side, verdict_of
+    from ragtasks.reports.gate import before_judging, read_side, verdict_of, with_stored_cards
 
     if results is None or config.baseline is None or not Path(config.baseline).exists():
         raise ConfigurationError(
@@ -107,11 +107,14 @@ def _gate_until_decided(
             "Next step: test other metrics in a separate gate"
         )
     ((metric, drop),) = config.margins.items()
-    early = before_judging(read_side(results), read_side(Path(config.baseline)), config)
+    wanted = race_options(options, metric=metric, margin=drop, level=config.alpha, is_gate=True)
+    judging = config_from_options(options)
+    judges = [judge.model for judge in judging.judges]
+    baseline = with_stored_cards(read_side(Path(config.baseline)), card_folder(), judges)
+    early = before_judging(read_side(results), baseline, config, judging)
     if early is not None:
         echo(f"{early[0].value}: {early[1]}; no request was sent to judges")
         return early[0].status
-    wanted = race_options(options, metric=metric, margin=drop, level=config.alpha, is_gate=True)
     decision = decide_as_named([Path(config.baseline), results], options, wanted, output, force=force)
     verdict, why = verdict_of(decision.race, config.most_unscored)
     echo(*([f"{verdict.value}: {why}"] if why else []))
@@ -153,7 +156,9 @@ def _test(  # noqa: PLR0917 (as the options)
         raise ConfigurationError(
             "gate: no results. Next step: ragtasks gate RESULTS --baseline NAME --margin METRIC=DROP"
         )
-    candidate = None if results is None else gates.read_side(results, config.benchmark)
+    candidate = (
+        None if results is None else gates.with_stored_cards(gates.read_side(results, config.benchmark), card_folder())
+    )
     if config.baseline is None and (power or target is None):
         raise ConfigurationError("gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME")
     status = 0

@@ -560,6 +560,18 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
 # The section `gate` of a file, for `ragtasks gate`.
 
 
+class JudgeFloor(BaseModel):
+    """Agreement with people that a judge's card must show before the judge decides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kappa: float = Field(default=0.4, ge=-1, lt=1, description="the interval of kappa must lie above this value")
+    labels: int = Field(default=50, ge=1, description="smallest number of rows that people labeled")
+    undecided: float = Field(
+        default=0.1, gt=0, le=1, description="share of rows with different repeated verdicts must be below this value"
+    )
+
+
 class GateConfig(BaseModel):
     """Allowed losses of a system against its baseline, and the conditions of the test."""
 
@@ -587,8 +599,10 @@ class GateConfig(BaseModel):
         description="1 - confidence level of the intervals; half of it for each type of error",
     )
     anchored_judges: tuple[str, ...] = Field(
-        default=(),
-        description="judges that are validated against people; scores of other judges are shown and not tested",
+        default=(), description="judges that you checked against people: they decide without a card"
+    )
+    judge_floor: JudgeFloor = Field(
+        default=JudgeFloor(), description="agreement with people from which any other judge decides, by its card"
     )
     may_differ: tuple[str, ...] = Field(default=(), description="intended changes: `prompts`, `retriever`")
     recalibrate: bool = Field(

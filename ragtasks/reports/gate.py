@@ -31,8 +31,10 @@ from ragtasks.errors import (
     shortened_list,
 )
 from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.judges import JudgeCard, stored_cards
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response
+from ragtasks.reports.judge_floor import FLOOR_STEP, judge_objections, rubrics_behind, sent_rubrics
 from ragtasks.reports.tables import DIMENSIONS, checked_answers, column_of, row_slices, warnings_and_remarks
 from ragtasks.results import (
     CAUSES,
@@ -43,6 +45,7 @@ from ragtasks.results import (
     JudgeAnchors,
     ScoredAnswer,
     anchors_in,
+    cards_in,
     files_of,
     mapped_rows,
     merge_evaluations,
@@ -103,6 +106,8 @@ class GatedSystem:
     rows: Mapping[str, tuple[ScoredAnswer, ...]]
     anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
     """Judge -> its verdicts on the anchors. Empty if no anchors were judged."""
+    cards: tuple[Mapping[str, Any], ...] = ()
+    """Cards of its judges, as JSON values."""
     warnings: tuple[str, ...] = ()
     """Warnings about its answers or verdicts. Empty for a saved baseline."""
     implausible: Mapping[str, str] = field(default_factory=dict)
@@ -124,11 +129,14 @@ class GatedSystem:
         texts = {fields.get("judges", UNKNOWN) for fields in self.fields.values()}
         return {name.strip() for text in texts - {UNKNOWN} for name in text.split(",")}
 
+    @property
+    def is_idk_judged(self) -> bool:
+        """Whether a judge decided on refusals."""
+        return any(fields.get("idk detector", "").startswith("judge ") for fields in self.fields.values())
+
     def is_judged(self, metric: Metric) -> bool:
         """Return whether a score depends on judges, as a judged metric or because a judge decided on refusals."""
-        return metric.needs_judges or any(
-            fields.get("idk detector", "").startswith("judge ") for fields in self.fields.values()
-        )
+        return metric.needs_judges or self.is_idk_judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +163,8 @@ class GateRow:
     verdict: GateStatus = GateStatus.CANNOT_SAY
     why: str = ""
     """Reason for the verdict if the interval alone does not explain it. Empty otherwise."""
+    objections: tuple[str, ...] = ()
+    """Reasons why the judges behind the metric may not decide."""
     found_drop: float | None = None
     """Smallest true drop that is reported as worse with 80 % probability, corrected for all tests of the call.
 
@@ -185,13 +195,18 @@ class Gate:
         return GateStatus.CANNOT_SAY if GateStatus.CANNOT_SAY in verdicts else GateStatus.NOT_WORSE
 
     @property
+    def objections(self) -> tuple[str, ...]:
+        """The reasons why judges may not decide, each once."""
+        return tuple(dict.fromkeys(text for row in self.rows for text in row.objections))
+
+    @property
     def sentence(self) -> str:
         """The verdict with its reasons, as one line."""
         if self.problems:
             return f"cannot say: {self.candidate} and {self.baseline} do not match: {'; '.join(self.problems)}"
         decisive = [row for row in self.rows if row.decides]
         if not decisive:
-            return "cannot say: no test decides, because all depend on judges that are not anchored or drifted"
+            return f"cannot say: {_undecided(self.objections) or 'no test decides: too few answers'}"
         if self.verdict is GateStatus.NOT_WORSE:
             return f"not worse: {count_of_tests(len(decisive))}, every interval is above the allowed drop"
         matching = [row for row in decisive if row.verdict is self.verdict]
@@ -233,6 +248,7 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
     notes = [*recalibrated, *notes, *candidate.warnings]
     rows = [] if problems else [_tested(test, config) for test in _tests(candidate, baseline, config)]
     rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
+    notes += [f"listed and not deciding: {text}" for text in dict.fromkeys(t for row in rows for t in row.objections)]
     return Gate(
         candidate=candidate.name,
         baseline=baseline.name,
@@ -243,10 +259,15 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
     )
 
 
-def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[GateStatus, str] | None:
-    """Return the gate's result and its reason if no judge is needed: the sides do not match, or all answers are equal.
+def before_judging(
+    candidate: GatedSystem,
+    baseline: GatedSystem,
+    config: GateConfig,
+    judging: EvaluationConfig | None = None,
+) -> tuple[GateStatus, str] | None:
+    """Return the gate's result and its reason if it needs no judge, or if the judges of `judging` may not decide.
 
-    None if the result depends on scores.
+    It needs no judge if the sides do not match, or all answers are equal. None if the result depends on scores.
     """
     _check(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
@@ -255,7 +276,14 @@ def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateCo
     tests = list(_tests(candidate, baseline, config))
     if tests and all(test.is_same for test in tests):
         return GateStatus.NOT_WORSE, "all answers are identical to the baseline's"
-    return None
+    if judging is None:
+        return None
+    judges = [judge.model for judge in judging.judges]
+    metrics = [baseline.metrics[name] for name in config.margins]
+    tasks = [row.task for rows in baseline.rows.values() for row in rows]
+    rubrics = {pair for metric in metrics for pair in sent_rubrics(metric, baseline.suite, tasks, judging)}
+    objections = judge_objections(rubrics, judges, config, _cards_of(candidate, baseline), {})
+    return (GateStatus.CANNOT_SAY, _undecided(objections)) if objections else None
 
 
 def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
@@ -302,7 +330,8 @@ class _Test:
     """Whether the user named the slice by its value, or it is all tasks. Such a slice decides even with few answers."""
     metric: Metric
     margin: float
-    decides: bool
+    objections: tuple[str, ...]
+    """Reasons why judges may not decide the test. Empty for a test without judges."""
     sides: tuple[Column, Column]
     """Scores of the baseline and of the candidate for the same tasks, in one order."""
     unchanged: frozenset[str]
@@ -319,8 +348,9 @@ class _Test:
 def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins."""
     sides = (baseline,) if candidate is baseline else (baseline, candidate)
-    anchored = {name for name in baseline.judges if not not_anchored_reason([side.anchors.get(name) for side in sides])}
-    is_anchored = baseline.judges <= set(config.anchored_judges) | anchored
+    anchoring = {name: not_anchored_reason([side.anchors.get(name) for side in sides]) for name in baseline.judges}
+    drift = {name: reason for name, reason in anchoring.items() if reason.startswith(DRIFT)}
+    cards = _cards_of(candidate, baseline)
     for setting, rows in baseline.rows.items():
         candidate_rows = {row.task.task_id: row for row in candidate.rows[setting]}
         for part in row_slices(rows):
@@ -334,17 +364,29 @@ def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
             unchanged = {a.task.task_id for a, b in pairs if a.answer_hash and a.answer_hash == b.answer_hash}
             for name, margin in config.margins.items():
                 metric = baseline.metrics[name]
+                tasks = (row.task for row in rows)
+                rubrics = rubrics_behind(metric, baseline.fields[setting], tasks, is_idk_judged=baseline.is_idk_judged)
                 yield _Test(
                     setting,
                     label,
                     is_named,
                     metric,
                     margin if label == ALL_TASKS else config.slice_margins.get(name, margin),
-                    decides=is_anchored or not baseline.is_judged(metric),
+                    judge_objections(rubrics, baseline.judges, config, cards, drift),
                     sides=(column_of(before, metric, ""), column_of(after, metric, "")),
                     unchanged=frozenset(unchanged),
                     implausible=candidate.implausible.get(setting, ""),
                 )
+
+
+def _cards_of(*sides: GatedSystem) -> list[JudgeCard]:
+    saved_cards = [JudgeCard.of_json(saved) for side in sides for saved in side.cards]
+    return [card for card in saved_cards if card is not None]
+
+
+def _undecided(objections: Sequence[str]) -> str:
+    """Return why no judge decides, and what to do. Empty without objections."""
+    return f"no judge may decide: {shortened_list(objections, _MAX_LISTED, '; ')}. {FLOOR_STEP}" if objections else ""
 
 
 def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedSystem, list[str]]:
@@ -407,8 +449,9 @@ def _row(test: _Test, change: Estimate, scored: Sequence[float], least_margin: f
         metric=test.metric,
         change=change,
         margin=test.margin,
-        decides=test.decides and (test.is_named or change.n_clusters >= MIN_CLUSTERS),
+        decides=not test.objections and (test.is_named or change.n_clusters >= MIN_CLUSTERS),
         least_margin=least_margin,
+        objections=test.objections,
         heights=(math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)),
     )
 
@@ -623,7 +666,7 @@ def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
             continue
         by = f"by {math.fsum(moved) / len(moved):+.3f} on average"
         scored = f"{len(moved)} of {len(first.values)} unchanged answers have different scores, {by}"
-        yield test.decides, f"drift of {test.metric.name} in {test.setting}: {scored}"
+        yield not test.objections, f"drift of {test.metric.name} in {test.setting}: {scored}"
 
 
 # Evaluations as sides.
@@ -646,6 +689,7 @@ def side_of(evaluation: Evaluation) -> GatedSystem:
         fields={setting: {name: texts[name] for name in _SAVED_FIELDS} for setting, texts in fields.items()},
         rows={setting: tuple(rows_of_setting) for setting, rows_of_setting in rows.items()},
         anchors=anchors_in(evaluation),
+        cards=tuple(card.json_values for card in cards_in([evaluation])),
         warnings=tuple(warnings_and_remarks([evaluation])),
         implausible={setting: str(answers) for setting, answers in checked.items() if answers.estimated_share > limit},
     )
@@ -682,6 +726,12 @@ def read_side(path: Path, benchmark: str | None = None) -> GatedSystem:
         evaluations_text,
         next_step,
     )
+
+
+def with_stored_cards(side: GatedSystem, folder: Path, judges: Collection[str] = ()) -> GatedSystem:
+    """Return a side with the cards in a folder of its judges, and of more judges."""
+    stored = [card.json_values for judge in sorted({*side.judges, *judges}) for card in stored_cards(folder, judge)]
+    return replace(side, cards=(*side.cards, *stored))
 
 
 def _name(evaluation: Evaluation) -> str:

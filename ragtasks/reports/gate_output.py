@@ -85,7 +85,7 @@ def gate_section(gate: Gate) -> Section:
     legend = tuple(line.format(level=level, n_tests=n_tests) for line in _LEGEND)
     tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=legend)] if decisive else []
     if uncounted:
-        note = "Tests that depend on judges without anchors or with drift, and slices with too few conversations."
+        note = "Tests by judges without a card above the floor or with drift, and slices with too few conversations."
         tables.append(Table("Not counted", _COLUMNS, tuple(map(_cells, uncounted)), note))
     if gate.notes:
         tables.append(Table("Notes", (), (), legend=gate.notes))

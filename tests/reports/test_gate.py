@@ -31,6 +31,7 @@ from ragtasks.reports.gate import (
 )
 from ragtasks.results import JudgeAnchors, ScoredAnswer
 from ragtasks.statistics import Race
+from tests.reports._cards import card, judged, with_cards
 from tests.reports._rows import evaluation, row
 
 N = 60
@@ -297,7 +298,7 @@ def test_judged_metrics_decide_only_if_their_judges_are_anchored() -> None:
     assert shown.verdict is GateStatus.NOT_WORSE
     assert gated(now, before, margins=margins, anchored_judges=("gpt",)).verdict is GateStatus.WORSE
     alone = gated(now, before, margins={"rb_llm": 0.05})
-    assert (alone.verdict, "not anchored" in alone.sentence) == (GateStatus.CANNOT_SAY, True)
+    assert (alone.verdict, "gpt, rb_llm: no card" in alone.sentence) == (GateStatus.CANNOT_SAY, True)
 
 
 def with_anchors(found: GatedSystem, shift: float, time: str) -> GatedSystem:
@@ -308,8 +309,8 @@ def with_anchors(found: GatedSystem, shift: float, time: str) -> GatedSystem:
     return replace(found, anchors={"gpt": JudgeAnchors(now, None)})
 
 
-def test_judges_without_drift_decide_and_a_drifted_judge_does_not(tmp_path: Path) -> None:
-    now, before = with_fields(side(noisy(2, -0.3)), judges="gpt"), with_fields(BEFORE, judges="gpt")
+def test_judges_with_a_card_decide_until_they_drift(tmp_path: Path) -> None:
+    now, before = judged(side(noisy(2, -0.3)), "rb_llm"), with_cards(judged(BEFORE, "rb_llm"), card())
     margins = {"rb_llm": 0.05}
     then, alike, moved = with_anchors(before, 0, "t1"), with_anchors(now, 0, "t2"), with_anchors(now, -0.1, "t3")
     save_baseline(then, tmp_path / "then.json")
@@ -317,10 +318,11 @@ def test_judges_without_drift_decide_and_a_drifted_judge_does_not(tmp_path: Path
         assert gated(alike, baseline, margins=margins).verdict is GateStatus.WORSE
         drifted = gated(moved, baseline, margins=margins)
         assert drifted.verdict is GateStatus.CANNOT_SAY
-        assert drifted.notes[-1].startswith("judge gpt: drift since t1: rb_llm -0.1")
+        assert drifted.notes[0].startswith("judge gpt: drift since t1: rb_llm -0.1")
         declared = gated(moved, baseline, margins=margins, anchored_judges=("gpt",))
         assert declared.problems[0].startswith("judge gpt: drift since t1")
-    assert gated(alike, before, margins=margins).verdict is GateStatus.CANNOT_SAY
+    assert gated(alike, before, margins=margins).verdict is GateStatus.WORSE, "anchors are not required"
+    assert gated(alike, replace(then, cards=()), margins=margins).verdict is GateStatus.CANNOT_SAY, "nor enough"
 
 
 def test_all_metrics_depend_on_judges_that_detect_refusals() -> None:

@@ -474,7 +474,11 @@ def test_a_raw_metric_cannot_decide_without_its_verdicts(saved: Any) -> None:
 # The same for a gate.
 
 
-def gate(*arguments: object) -> tuple[int, str]:
+def gate(*arguments: object, vouched: bool = True) -> tuple[int, str]:
+    """Run the gate, in which the judge `scripted` may decide if it is vouched for."""
+    if vouched:
+        Path("vouched.yaml").write_text("gate: {anchored_judges: [scripted]}", encoding="utf-8")
+        arguments += ("--config", "vouched.yaml")
     done = CliRunner().invoke(app, ["gate", *map(str, arguments)], catch_exceptions=False)
     return done.exit_code, done.output
 
@@ -508,6 +512,15 @@ def test_a_gate_sends_no_request_for_an_unchanged_system_or_an_impossible_test(s
             gate(poor, "--baseline", good, *options)
         assert error.value.exit_status == 2
     assert server.asked == []
+
+
+def test_a_gate_sends_no_request_to_a_judge_without_a_card(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    server, named = judge(by_word)
+    options = ("--baseline", good, "--margin", "rb_llm=0.3", "--judge", named)
+    status, text = gate(poor, *options, vouched=False)
+    assert (status, server.asked) == (3, [])
+    assert "cannot say: no judge may decide: scripted, idk: no card; scripted, rb_llm: no card" in text
 
 
 def test_a_gate_with_a_random_judge_stays_undecided(saved: Any, judge: Any) -> None:
