@@ -64,13 +64,13 @@ class Difference(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class NamedValues:
     """Means that are read together, in one cell. The head of their column lists their names."""
 
     by_name: Mapping[str, Value]
 
 
-Cell = str | int | Value | Values
+Cell = str | int | Value | NamedValues
 """Content of a cell: a text, a count, a score, or several scores."""
 
 
@@ -247,7 +247,7 @@ def _inactive(match: re.Match[str]) -> str:
 
 def cell_text(cell: Cell) -> str:
     """Return a cell as text: three decimals, the interval, and the coverage of an incomplete mean."""
-    if isinstance(cell, Values):
+    if isinstance(cell, NamedValues):
         return " / ".join(cell_text(replace(value, low=None, high=None)) for value in cell.by_name.values())
     if not isinstance(cell, Value):
         return str(cell)
@@ -437,7 +437,7 @@ def _csv(sections: Sequence[Section]) -> str:
 
 def _csv_parts(head: str, cell: Cell) -> Iterator[tuple[str, Cell]]:
     """Yield a cell with the head of its column, or each of several means with its own name added."""
-    if isinstance(cell, Values):
+    if isinstance(cell, NamedValues):
         yield from ((f"{head}: {name}", value) for name, value in cell.by_name.items())
     else:
         yield head, cell
@@ -482,7 +482,7 @@ def json_text(value: object) -> str:
 
 
 def _json_cell(cell: Cell) -> object:
-    if isinstance(cell, Values):
+    if isinstance(cell, NamedValues):
         return {name: asdict(value) for name, value in cell.by_name.items()}
     return asdict(cell) if isinstance(cell, Value) else cell
 

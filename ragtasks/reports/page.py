@@ -22,7 +22,7 @@ from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collec
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, LOSS_TITLE, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, request_fields, shortened_prompts
-from ragtasks.tables import Section, Table, Value, Values, cell_text, coded, fixed
+from ragtasks.tables import NamedValues, Section, Table, Value, cell_text, coded, fixed
 
 # A page consists of our HTML, style and script, the tables, the plots, and the packed texts and scores. A content
 # policy with the hashes of our own style and script prevents everything else from running, loading or leaving the page.
@@ -70,7 +70,7 @@ def write_page(
         sections=tables,
         **_shared_and_differing(_provenance(evaluations)),
         is_score=lambda cell: isinstance(cell, Value),
-        are_scores=lambda cell: isinstance(cell, Values),
+        are_scores=lambda cell: isinstance(cell, NamedValues),
         cell_text=cell_text,
         is_number=lambda cell: bool(_NUMBER.fullmatch(cell)),
         named_by_two=_ROW_KEYS,

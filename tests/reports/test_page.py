@@ -33,7 +33,7 @@ from ragtasks.reports.page_parts import (
     name_evaluations,
     packed,
 )
-from ragtasks.reports.tables import NOT_USED
+from ragtasks.reports.tables import NOT_USED, report_sections
 from ragtasks.results import Group, ScoredAnswer, read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, TURNS, always, blocks_of, known_results, poison, write
@@ -444,7 +444,7 @@ def test_many_models_need_few_open_files(tmp_path: Path) -> None:
 
 
 def test_scores_that_are_read_together_are_one_cell(tmp_path: Path) -> None:
-    pair = tables.Values({"answered": Value(0.9, 9, 9), "declined": Value(None, 0, 9)})
+    pair = tables.NamedValues({"answered": Value(0.9, 9, 9), "declined": Value(None, 0, 9)})
     table = Table("By setting", ("setting", "model", "answered / declined"), (("full_rag", "m", pair),))
     write_page([], [Section("mtrag", {}, (table,))], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
@@ -467,3 +467,11 @@ def test_survival_curves_are_steps_with_bands_and_escaped_names(tmp_path: Path) 
         ("50.0", "50.0", "30.0"),
     ]
     assert HOSTILE not in page
+
+
+def test_both_sides_of_the_accuracy_are_in_one_cell(tmp_path: Path) -> None:
+    save(tmp_path / "m", values=lambda _: {"rb_alg": 0.5, "ans_acc": 0.75})
+    evaluations = read_evaluations([tmp_path])
+    write_page(evaluations, report_sections(evaluations), page := tmp_path / "page.html")
+    text = page.read_text(encoding="utf-8")
+    assert '<td data-head="answered / declined" class="number">0.750 / -</td>' in text

@@ -26,7 +26,7 @@ from ragtasks.statistics import (
     repeatability,
     shared_error,
 )
-from ragtasks.tables import Cell, Slice, Table, Value, Values, slices_of
+from ragtasks.tables import Cell, NamedValues, Slice, Table, Value, slices_of
 
 EMPTY = "empty"
 """Name of the metric with the share of responses without text."""
@@ -109,7 +109,7 @@ def score_cell(
 ) -> Cell:
     """Return the mean of a metric over some rows, or both sides of answerability accuracy for `BOTH_SIDES`."""
     if name == BOTH_SIDES:
-        return Values({side.name: mean_of(rows, side.name, side.bounds) for side in SIDES})
+        return NamedValues({side.name: mean_of(rows, side.name, side.bounds) for side in SIDES})
     return mean_of(rows, name, metrics[name].bounds, n_tasks=n_tasks)
 
 
