@@ -14,7 +14,7 @@ import argparse
 import csv
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -27,7 +27,7 @@ from scipy.stats import rankdata, spearmanr
 
 from ragtasks.benchmarks.mtrag import REFERENCE_MODEL, RatedResponse, load_human_evaluation
 from ragtasks.benchmarks.ragchecker import load_labelled_pairs
-from ragtasks.metrics import cohen_kappa, copied, ground, grounded, k_precision, rouge_l
+from ragtasks.metrics import CitationKind, cohen_kappa, copied, ground, grounded, k_precision, rouge_l
 from ragtasks.records import Passage
 
 DRAWS = 1000
@@ -236,6 +236,45 @@ def nist(folder: Path) -> None:
         full = with_interval(_auc_of(shares[clear], levels[clear] / 2), [names[index] for index in clear])
         less = with_interval(_auc_of(shares, (levels == 2).astype(float)), names)
         print(f"| {least} and more | {len(rows)} | {full} | {less} | {_kappa(names, shares, levels)} |")
+    _kinds(lines, supported)
+
+
+def _kinds(lines: Sequence[str], supported: dict[str, set[tuple[str, str]]]) -> None:
+    """Print the kinds of first citations by words, for each label of the assessors.
+
+    The passages that were shown are the segments that the same answer cites.
+    """
+    rows = []
+    for answer in map(json.loads, lines):
+        group = answer["run_id"].split(".")[0]
+        firsts = [(sentence["text"], cited) for sentence in answer["sentences"] for cited in sentence["citations"][:1]]
+        segments = list(dict.fromkeys(cited["reference"] for _, cited in firsts))
+        for text, cited in firsts:
+            texts = [
+                "\n".join(sorted(other for name, other in supported[segment] if name != group and other != text))
+                for segment in segments
+            ]
+            number = segments.index(cited["reference"]) + 1
+            if isinstance(text, str) and texts[number - 1]:
+                marked = f"{text.rstrip('.')} [{number}]."
+                kinds = [kind for sentence in ground(marked, texts).sentences for kind in sentence.kinds]
+                rows.append((answer["topic_id"], int(cited["support"]), kinds[0] if kinds else None))
+    names = [name for name, *_ in rows]
+    shown = [CitationKind.RIGHT, CitationKind.OTHER_PASSAGE, CitationKind.UNSUPPORTED]
+    print("\n## NIST: kinds of first citations by words, for each label\n")
+    print("| label | n | " + " | ".join(kind.value for kind in shown) + " |\n|---|---:|" + "---:|" * len(shown))
+    for level, label in ((2, "full"), (1, "partial"), (0, "no")):
+        counts = Counter(kind for _, of, kind in rows if of == level)
+        print(f"| {label} | {counts.total()} | " + " | ".join(str(counts[kind]) for kind in shown) + " |")
+    right = [float(kind is CitationKind.RIGHT) for *_, kind in rows]
+    supports = [float(level > 0) for _, level, _ in rows]
+
+    def agreement(indices: NDArray[np.int64]) -> float:
+        pairs = ([values[index] for index in indices] for values in (right, supports))
+        return cohen_kappa(*pairs).value or 0.0
+
+    same = np.mean([a == b for a, b in zip(right, supports, strict=True)])
+    print(f"\nright against full or partial: equal in {same:.3f}, kappa {with_interval(agreement, names)}")
 
 
 def _kappa(names: Sequence[str], shares: Floats, levels: Floats) -> str:

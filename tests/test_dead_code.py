@@ -34,8 +34,8 @@ ALLOWED = {
     *("on_epoch_end", "control", "padding_side"),
     # Values of an option, and arguments of functions of other packages.
     "__call__",
-    # Documented in docs/python.md for notebooks.
-    *("to_pandas", "to_polars", "_repr_html_"),
+    # Documented in docs/python.md for notebooks, and in docs/grounding.md.
+    *("to_pandas", "to_polars", "_repr_html_", "citation_kinds"),
     # Validated by a model: keys of a results file or manifest, members found by value, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY"),
     *("eval_response", "start_char", "end_char", "author", "configuration", "asked"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from statistics import fmean
 
+from ragtasks.metrics._metric import COUNT, Metric
 from ragtasks.records import Grade, Importance, Nugget, Score, Support
 
 
@@ -61,6 +64,7 @@ SUPPORT_SCORES = ("support_precision", "support_recall")
 SUPPORT_WEIGHTS = {Support.FULL: 1.0, Support.PARTIAL: 0.5, Support.NO: 0.0}
 
 _NO_SENTENCE = "the answer has no sentence"
+_NO_STATEMENT = "the answer states nothing"
 _NOTHING_CITED = "no sentence cites"
 
 
@@ -108,6 +112,93 @@ def _why_none(cites: Sequence[bool]) -> str:
     if not cites:
         return _NO_SENTENCE
     return "no sentence that cites was judged" if any(cites) else _NOTHING_CITED
+
+
+# Citations one by one: each has one kind, and a statement without a citation is a missing one.
+
+
+class CitationKind(str, Enum):
+    """What is right or wrong about a citation, or that it is missing."""
+
+    RIGHT = "right"
+    """The cited passage supports the sentence, at least partially."""
+    OTHER_PASSAGE = "other_passage"
+    """The cited passage does not support the sentence, but another passage that was shown does."""
+    UNSUPPORTED = "unsupported"
+    """No passage that was shown supports the sentence."""
+    NEVER_SHOWN = "never_shown"
+    """A number or a name of no passage that was shown."""
+    MISSING = "missing"
+    """The sentence is a statement and cites nothing."""
+
+
+def citation_kind(*, is_shown: bool, support: Support, by_other: bool) -> CitationKind:
+    """Return the kind of a citation.
+
+    Args:
+        is_shown: whether it names a passage that was shown.
+        support: support of the sentence by this passage.
+        by_other: whether another passage that was shown supports the sentence.
+    """
+    if not is_shown:
+        return CitationKind.NEVER_SHOWN
+    if support is not Support.NO:
+        return CitationKind.RIGHT
+    return CitationKind.OTHER_PASSAGE if by_other else CitationKind.UNSUPPORTED
+
+
+def judged_kinds(kinds: Sequence[CitationKind], level: Support | None) -> tuple[CitationKind, ...]:
+    """Return the kinds of a sentence's citations with a judge's label of the first one that was shown.
+
+    The others keep their kinds by words, as do all without a label. If words disagree with the label "no", whether
+    another passage supports the sentence is unknown, and the citation counts as unsupported.
+    """
+    first = next((index for index, kind in enumerate(kinds) if kind is not CitationKind.NEVER_SHOWN), None)
+    if first is None or level is None:
+        return tuple(kinds)
+    unsupported = CitationKind.UNSUPPORTED if kinds[first] is CitationKind.RIGHT else kinds[first]
+    kind = CitationKind.RIGHT if level is not Support.NO else unsupported
+    return (*kinds[:first], kind, *kinds[first + 1 :])
+
+
+_BY = "by judges' labels of first citations if judged, else by words"
+KIND_METRICS = {
+    kind: Metric(f"cited_{kind.value}", f"{text}, {_BY}", higher_is_better=kind is CitationKind.RIGHT)
+    for kind, text in {
+        CitationKind.RIGHT: "share of citations whose passage supports the sentence",
+        CitationKind.OTHER_PASSAGE: "share of citations of a wrong passage, where another one supports the sentence",
+        CitationKind.UNSUPPORTED: "share of citations of sentences that no passage supports",
+    }.items()
+} | {
+    CitationKind.NEVER_SHOWN: Metric(
+        "cited_never_shown", "share of citations of a number or name that was not shown", higher_is_better=False
+    ),
+    CitationKind.MISSING: Metric("cited_missing", "share of statements without a citation", higher_is_better=False),
+}
+"""Kind -> its metric: a share of the citations of an answer, or of its statements."""
+N_CITATIONS = Metric("n_citations", "citations of the answer", higher_is_better=None, bounds=COUNT)
+N_STATEMENTS = Metric(
+    "n_statements", "sentences of the answer that cite or should", higher_is_better=None, bounds=COUNT
+)
+CITATION_METRICS = (*KIND_METRICS.values(), N_CITATIONS, N_STATEMENTS)
+
+
+def kind_scores(by_sentence: Iterable[Sequence[CitationKind]], n_missing: int) -> dict[str, Score]:
+    """Return metric name -> score for one answer; shares are unscored without citations or statements.
+
+    Args:
+        by_sentence: the kinds of the citations of each sentence; empty for a sentence without citations.
+        n_missing: number of statements without a citation.
+    """
+    citing = [kinds for kinds in by_sentence if kinds]
+    counts = Counter(kind for kinds in citing for kind in kinds)
+    n_citations, n_statements = counts.total(), len(citing) + n_missing
+    counts[CitationKind.MISSING] = n_missing
+    scores = {N_CITATIONS.name: Score(float(n_citations)), N_STATEMENTS.name: Score(float(n_statements))}
+    for kind, metric in KIND_METRICS.items():
+        n, reason = (n_statements, _NO_STATEMENT) if kind is CitationKind.MISSING else (n_citations, _NOTHING_CITED)
+        scores[metric.name] = Score(counts[kind] / n) if n else Score(None, reason)
+    return scores
 
 
 # Nugget recall: the share of the required facts (nuggets) that an answer states. A judge grades every nugget; scores

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -39,7 +40,7 @@ from ragtasks.metrics._words import (
     with_pairs,
     words_of_text,
 )
-from ragtasks.metrics.cited import SUPPORT_WEIGHTS, CitedSentence
+from ragtasks.metrics.cited import SUPPORT_WEIGHTS, CitationKind, CitedSentence, citation_kind
 from ragtasks.records import Message, Passage, Support
 
 GROUNDED = Metric(
@@ -120,6 +121,8 @@ class GroundedSentence:
     """Support by the cited passages together; None without citations or content words."""
     supports: tuple[Support, ...] = ()
     """Support by each cited passage: alone, or as a necessary part of the cited passages."""
+    kinds: tuple[CitationKind, ...] = ()
+    """The kind of each citation of `cited`; never `missing`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,6 +150,17 @@ class Grounding:
         judged = [sentence for sentence in self.sentences if not sentence.cited or sentence.support]
         return fmean(SUPPORT_WEIGHTS[sentence.support or Support.NO] for sentence in judged) if judged else None
 
+    @cached_property
+    def uncited(self) -> tuple[GroundedSentence, ...]:
+        """Statements without a citation: no question, refusal, greeting, offer of help or heading."""
+        return _statements([sentence for sentence in self.sentences if not sentence.cited])
+
+    @property
+    def citation_kinds(self) -> dict[CitationKind, int]:
+        """Number of citations of each kind; for `missing` the number of statements without one."""
+        counts = Counter(kind for sentence in self.sentences for kind in sentence.kinds)
+        return {kind: counts[kind] for kind in CitationKind} | {CitationKind.MISSING: len(self.uncited)}
+
     def __repr__(self) -> str:
         """Return the share, and each sentence with its source."""
         n = len(self.sentences)
@@ -157,6 +171,27 @@ class Grounding:
         if n > _MOST_LINES:
             lines.append(f"  ... and {n - _MOST_LINES} more")
         return "\n".join(lines)
+
+
+_LEAST_WORDS = 4
+_NO_STATEMENT = (":", "\uff1a", "?", "\uff1f")
+_TO_THE_USER = frozenset(["glad", "hello", "hi", "i", "me", "please", "sorry", "thank", "thanks", "welcome"])
+
+
+def _statements(sentences: Iterable[GroundedSentence]) -> tuple[GroundedSentence, ...]:
+    from ragtasks.metrics.refusals import probabilities
+
+    candidates = []
+    for sentence in sentences:
+        words = tokens_of(sentence.text)
+        is_to_user = sentence.source is not Source.PASSAGES and not _TO_THE_USER.isdisjoint(words)
+        is_long = sentence.share is not None and len(words) >= _LEAST_WORDS
+        if is_long and not is_to_user and not sentence.text.rstrip("\"'*_) \u201d").endswith(_NO_STATEMENT):
+            candidates.append(sentence)
+    verdicts = probabilities([sentence.text for sentence in candidates]) if candidates else []
+    return tuple(
+        sentence for sentence, (values, _) in zip(candidates, verdicts, strict=True) if values[0] < max(values)
+    )
 
 
 _MOST_LINES = 20
@@ -568,8 +603,8 @@ def _level(sentence: _Sentence, *sources: frozenset[str]) -> Support:
 
 def _support(
     sentence: _Sentence, passages: Sequence[frozenset[str]]
-) -> tuple[tuple[int, ...], Support | None, tuple[Support, ...]]:
-    """Return the passages that a sentence cites, their joint support, and the support of each.
+) -> tuple[tuple[int, ...], Support | None, tuple[Support, ...], tuple[CitationKind, ...]]:
+    """Return the passages that a sentence cites, their joint support, and the support and kind of each.
 
     If a name matches several passages, the passage with the most words counts. As in ALCE (Gao et al. 2023, "Enabling
     Large Language Models to Generate Text with Citations"), a citation is correct if its passage supports the sentence
@@ -584,8 +619,10 @@ def _support(
             max(numbers, key=lambda number: _share([sentence], words_of(number)) or 0.0) for numbers in sentence.cited
         )
     )
+    is_shown = [1 <= number <= len(passages) for number in cited]
     if not cited or not sentence.content:
-        return cited, None, ()
+        unread = tuple(citation_kind(is_shown=shown, support=Support.NO, by_other=False) for shown in is_shown)
+        return cited, None, (), unread
     cited_words = [words_of(number) for number in cited]
     together = _level(sentence, *cited_words)
     supports = []
@@ -595,7 +632,12 @@ def _support(
         supports.append(
             max(alone, Support.NO if without_one is together else together, key=SUPPORT_WEIGHTS.__getitem__)
         )
-    return cited, together, tuple(supports)
+    by_other = Support.NO in supports and any(_level(sentence, words) is not Support.NO for words in passages)
+    kinds = (
+        citation_kind(is_shown=shown, support=support, by_other=by_other)
+        for shown, support in zip(is_shown, supports, strict=True)
+    )
+    return cited, together, tuple(supports), tuple(kinds)
 
 
 # Best part of a passage: more than half of its words are in the sentence.

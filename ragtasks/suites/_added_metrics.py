@@ -27,12 +27,15 @@ from ragtasks.judges import (
     rubrics_named,
 )
 from ragtasks.metrics import (
+    CITATION_METRICS,
     CITED_PRECISION,
     CITED_RECALL,
     COPIED,
     COUNT,
     GROUNDED,
+    KIND_METRICS,
     SUPPORT_SCORES,
+    CitationKind,
     CitedSentence,
     Metric,
     Scores,
@@ -42,7 +45,9 @@ from ragtasks.metrics import (
     extractiveness,
     ground,
     grounded,
+    judged_kinds,
     k_precision,
+    kind_scores,
     support_scores,
 )
 from ragtasks.records import Response, Score, Support
@@ -67,22 +72,42 @@ def _diagnosis(response: Response) -> Scores:
     return {GROUNDED.name: Score(share), COPIED.name: Score(copied(response.text, response.passages))}
 
 
-def supported_by_words(response: Response) -> Scores:
-    """Return precision and recall of an answer's citations, from the words of the cited passages."""
+def citation_scores(inputs: ScoringInputs) -> list[Scores]:
+    """Return precision, recall and kinds of the citations of each response, in order.
+
+    Words decide, and the judges' labels of first citations decide their kind.
+    """
+    verdicts = inputs.verdicts
+    by_words = [_citation_scores(response) for response in inputs.responses]
+    if verdicts is None or CITATION_SUPPORT not in verdicts.rubrics:
+        return by_words
+    judged = partial(over_judges, verdicts, rubric=CITATION_SUPPORT, names=_JUDGED_KINDS, scores_of=_judged_kind_scores)
+    return [{**scores, **judged(index=index)} for index, scores in enumerate(by_words)]
+
+
+def _citation_scores(response: Response, levels: Sequence[Support | None] = ()) -> Scores:
+    """Return precision, recall and kinds of one answer's citations.
+
+    `levels` are a judge's labels of the sentences, which are ignored if its sentences are not those of the grounding.
+    """
     grounding = ground(response.text, response.passages)
+    labels = levels if len(levels) == len(grounding.sentences) else [None] * len(grounding.sentences)
+    kinds = [judged_kinds(*pair) for pair in zip((s.kinds for s in grounding.sentences), labels, strict=True)]
     reason = "no sentence cites" if grounding.sentences else "the answer has no sentence"
     values = {CITED_PRECISION.name: grounding.citation_precision, CITED_RECALL.name: grounding.citation_recall}
-    return {name: Score(value, "" if value is not None else reason) for name, value in values.items()}
+    by_words = {name: Score(value, "" if value is not None else reason) for name, value in values.items()}
+    return {**by_words, **kind_scores(kinds, len(grounding.uncited))}
 
 
 def _citation_metric(metric: Metric) -> SuiteMetric:
     def score(inputs: ScoringInputs) -> Sequence[Score]:
-        return [supported_by_words(response)[metric.name] for response in inputs.responses]
+        return [scores[metric.name] for scores in citation_scores(inputs)]
 
     return SuiteMetric(metric, score)
 
 
 CITED_PRECISION_BY_NAME, CITED_RECALL_BY_NAME = _citation_metric(CITED_PRECISION), _citation_metric(CITED_RECALL)
+RIGHT, OTHER_PASSAGE, UNSUPPORTED, INVENTED, MISSING, N_CITED, N_CITING = map(_citation_metric, CITATION_METRICS)
 
 
 # Judged citation support for any benchmark with citations: `--metrics support_precision --metrics support_recall`.
@@ -109,12 +134,30 @@ def over_judges(
 def support_of(sentences: Sequence[CitedSentence], verdict: Verdict, _: Response) -> Mapping[str, Score]:
     """Return the support scores from one judge. An answer without citations needs no verdict."""
     cites = [bool(sentence.citations) for sentence in sentences]
-    if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
-        missing = Score(None, f"{verdict.judge}: {verdict.reason}")
+    if missing := _missing(verdict):
         return dict.fromkeys(SUPPORT_SCORES, missing)
-    labels = json.loads(verdict.label) if verdict.label else [None] * len(sentences)
-    levels = [Support(label) if label else None for label in labels]
-    return support_scores(cites, levels)
+    return support_scores(cites, _levels(verdict) or [None] * len(sentences))
+
+
+_JUDGED_KINDS = [metric.name for kind, metric in KIND_METRICS.items() if kind is not CitationKind.MISSING]
+
+
+def _judged_kind_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
+    """Return the kinds of a response's citations by one judge."""
+    if missing := _missing(verdict):
+        return dict.fromkeys(_JUDGED_KINDS, missing)
+    return _citation_scores(response, _levels(verdict))
+
+
+def _missing(verdict: Verdict) -> Score | None:
+    """Return the reason of scores without a verdict; None if there is one, or if none was needed."""
+    is_missing = verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED
+    return Score(None, f"{verdict.judge}: {verdict.reason}") if is_missing else None
+
+
+def _levels(verdict: Verdict) -> list[Support | None]:
+    """Return the support of each sentence by its first citation; [] without a verdict."""
+    return [Support(label) if label else None for label in json.loads(verdict.label or "[]")]
 
 
 def _median(scores: Sequence[Score]) -> Score:

@@ -24,6 +24,7 @@ from ragtasks.judges import (
     nuggets_of,
 )
 from ragtasks.metrics import (
+    CITATION_METRICS,
     CITED_PRECISION,
     CITED_RECALL,
     COUNT,
@@ -42,7 +43,13 @@ from ragtasks.metrics import (
     sub_narrative_scores,
 )
 from ragtasks.records import Grade, IdkVerdict, Response, Score
-from ragtasks.suites._added_metrics import SUPPORT, diagnosed, over_judges, support_of, supported_by_words
+from ragtasks.suites._added_metrics import (
+    SUPPORT,
+    citation_scores,
+    diagnosed,
+    over_judges,
+    support_of,
+)
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 
@@ -65,6 +72,7 @@ _METRICS = (
     *SUPPORT,
     CITED_PRECISION,
     CITED_RECALL,
+    *CITATION_METRICS,
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
     Metric("cited_sentences", "share of sentences that cite a passage; unscored without sentences"),
     Metric("within_length", f"share of answers of at most {MAX_WORDS} words"),
@@ -86,8 +94,8 @@ def _score(inputs: ScoringInputs) -> list[Scores]:
     indexes = range(len(inputs.responses))
     answers = [parse_cited(response.text, len(response.passages)) for response in inputs.responses]
     counted = [
-        {**supported_by_words(response), **_counted(sentences, label)}
-        for response, sentences, label in zip(inputs.responses, answers, inputs.labels, strict=True)
+        {**citations, **_counted(sentences, label)}
+        for citations, sentences, label in zip(citation_scores(inputs), answers, inputs.labels, strict=True)
     ]
     verdicts = inputs.verdicts
     if verdicts is None:

@@ -41,11 +41,12 @@ MEMBERS = {
     "Decision": {"better", "decided", "verdict"},
     "Differences": {"comparisons", "doubts", "of_runs", "pairs"},
     "GroundedSentence": {
-        *("best", "cited", "flipped", "from_conversation", "not_found", "numbers_not_found", "share"),
+        *("best", "cited", "flipped", "from_conversation", "kinds", "not_found", "numbers_not_found", "share"),
         *("share_with_conversation", "source", "span", "support", "supports", "text"),
     },
     "Grounding": {
-        *("citation_precision", "citation_recall", "copied", "sentences", "share", "share_with_conversation"),
+        *("citation_kinds", "citation_precision", "citation_recall", "copied", "sentences", "share"),
+        *("share_with_conversation", "uncited"),
     },
     "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
     "Results": {

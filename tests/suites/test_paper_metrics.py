@@ -57,6 +57,7 @@ def test_a_shared_rubric_is_judged_once() -> None:
 
 
 CITED = ("support_precision", "support_recall", "cited_precision", "cited_recall")
+KINDS = ("cited_right", "cited_other_passage", "cited_unsupported", "cited_never_shown", "cited_missing")
 
 
 @pytest.mark.parametrize("name", ["mtrag", "rows"])
@@ -75,3 +76,32 @@ def test_citation_support_is_judged_for_any_citation_form(name: str, tmp_path: P
         "cited_precision": [1.0, 0, None],
         "cited_recall": [pytest.approx(2 / 3), 0, 0],
     }
+
+
+@pytest.mark.parametrize(
+    ("label", "shares"),
+    [
+        # By words: the right passage, another one, an unknown number, and two statements without a citation.
+        (None, (1 / 3, 1 / 3, 0, 1 / 3, 0.4)),
+        # Judges label the first citations [1] and [2]. Words decide on the passage that supports a sentence instead.
+        ("full", (2 / 3, 0, 0, 1 / 3, 0.4)),
+        ("no", (0, 1 / 3, 1 / 3, 1 / 3, 0.4)),
+    ],
+)
+def test_labels_of_judges_decide_whether_a_passage_is_right(
+    label: str | None, shares: tuple[float, ...], tmp_path: Path
+) -> None:
+    judged = [] if label is None else ["support_precision"]
+    suite = suite_named("+".join(["rows", *judged, *KINDS, "n_citations", "n_statements"]))
+    passages = ["The ferry of Lindvik runs from April to October.", "It rests in May."]
+    text = (
+        "The ferry runs from April [1]. The ferry of Lindvik runs to October [2]. It rests in May [7]. "
+        "The blue ferry carries forty cars. Tickets cost nine crowns. Which ferry do you mean?"
+    )
+    answers = [response(text, passages=passages)]
+    verdicts = verdicts_of(answers, suite.rubrics(), [ScriptedClient(obedient(idk=label))]) if label else None
+    labels = [IdkLabel(IdkVerdict.NO, "")]
+    benchmark = inputs(tmp_path, judged=False).benchmark
+    (scores,) = suite.score(ScoringInputs(benchmark, answers, labels, Semantics(None, "none"), verdicts))
+    assert [scores[name].value for name in KINDS] == pytest.approx(shares)
+    assert (scores["n_citations"].value, scores["n_statements"].value) == (3, 5)

@@ -18,8 +18,12 @@ from ragtasks.metrics import (
     ANSWERABILITY_METRICS,
     CITED_PRECISION,
     CITED_RECALL,
+    KIND_METRICS,
+    N_CITATIONS,
+    N_STATEMENTS,
     RANKED_BY,
     SUPPORT_SCORES,
+    CitationKind,
     Metric,
     ranking_score,
 )
@@ -67,12 +71,13 @@ from ragtasks.reports.tables._usage import usage_table
 from ragtasks.results import (
     USAGE_NAMES,
     Evaluation,
+    ScoredAnswer,
     comparable_evaluations,
     request_differences,
     scored_on,
     shortened_prompts,
 )
-from ragtasks.statistics import MIN_CLUSTERS
+from ragtasks.statistics import MIN_CLUSTERS, estimate_ratio
 from ragtasks.suites import requested_metrics
 from ragtasks.tables import ALL, Cell, Section, Table, Value, table_of
 
@@ -91,6 +96,12 @@ _RANKING_NOTE = (
 _CITED = (
     "Support of a sentence by its first cited passage: support_ by judges' labels, cited_ by its words. Precision is "
     "over sentences with citations, recall over all sentences (docs/grounding.md)."
+)
+_KIND_COLUMNS = ("setting", "model", "kind", "n", "share")
+_KINDS = (
+    "Share of all citations; missing: of the sentences that cite or should. other passage: a wrong one is cited, but "
+    "another one that was shown supports the sentence. Support is by judges' labels where a first citation was judged, "
+    "else by words (docs/grounding.md)."
 )
 _LEAK = (
     "passages = none: tasks without passages in the prompt. If these are exactly the unanswerable tasks (MTRAG-UN's "
@@ -292,10 +303,31 @@ def _overview_table(
 
 
 def _citations(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
-    """Yield precision and recall of citations, by judges' labels and by words. Yields nothing without such scores."""
+    """Yield precision and recall of citations, and their kinds. Yields nothing without such scores."""
     if columns := metric_columns((*SUPPORT_SCORES, CITED_PRECISION.name, CITED_RECALL.name), present):
         groups = by_setting(evaluations)
         yield table_of("Citations", ("setting", "model"), groups, {"n": len, **columns}, _CITED)
+    if {metric.name for metric in (N_CITATIONS, N_STATEMENTS)} <= present.keys():
+        rows = [
+            (*names, kind.value.replace("_", " "), *_counted(answers, kind))
+            for names, answers in by_setting(evaluations)
+            for kind in CitationKind
+        ]
+        yield Table("Citations one by one", _KIND_COLUMNS, tuple(rows), _KINDS)
+
+
+def _counted(rows: Sequence[ScoredAnswer], kind: CitationKind) -> tuple[int, Value]:
+    """Return the number of citations of a kind, and its share of all; for `MISSING` of all statements."""
+    of_what = N_STATEMENTS if kind is CitationKind.MISSING else N_CITATIONS
+    amounts = [row.values.get(of_what.name) for row in rows]
+    shares = [row.values.get(KIND_METRICS[kind].name) for row in rows]
+    # Without citations, all counts are 0 and there is no share. A share may also miss a judge's label.
+    counts = [
+        0.0 if amount == 0 else share * amount if share is not None and amount is not None else None
+        for share, amount in zip(shares, amounts, strict=True)
+    ]
+    total = round(sum(count for count in counts if count is not None))
+    return total, estimate_ratio(counts, amounts, [row.task.conversation_id for row in rows])
 
 
 def _ranking(overview: Table) -> Iterator[Table]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.tables import ReportOptions, report_sections
-from ragtasks.results import Evaluation, Kind, read_evaluations
+from ragtasks.results import Evaluation, Kind, ScoredAnswer, read_evaluations
 from ragtasks.statistics import cluster, estimate_means
 from ragtasks.tables import Cell, Format, Section, Table, Value, render
 from tests._evaluations import LIMIT
@@ -312,6 +312,28 @@ def test_citations_by_words_and_by_judges_are_in_one_table() -> None:
     only_words = section(evaluation([row(1, 0.1, values=words)], suite=suite))
     assert named(only_words, "Citations").columns[3:] == tuple(words)
     assert "Citations" not in titles(section(evaluation([row(1, 0.1)])))
+
+
+def test_the_kinds_of_citations_are_counted_over_all_answers() -> None:
+    names = ("right", "other_passage", "unsupported", "never_shown", "missing")
+
+    def answer(number: int, shares: tuple[float | None, ...], n_citations: int, n_statements: int) -> ScoredAnswer:
+        scores = {f"cited_{name}": share for name, share in zip(names, shares, strict=True)}
+        amounts = {"n_citations": float(n_citations), "n_statements": float(n_statements)}
+        return row(number, 0.1, values=scores | amounts)
+
+    rows = [answer(1, (0.5, 0.25, 0.25, 0.0, 0.0), 4, 3), answer(2, (1.0, 0.0, 0.0, 0.0, 0.5), 1, 2)]
+    suite = "+".join(["mtrag", *(f"cited_{name}" for name in names), "n_citations", "n_statements"])
+    uncited = answer(3, (None, None, None, None, 1.0), 0, 4)
+    table = named(section(evaluation([*rows, uncited], suite=suite)), "Citations one by one")
+    counted = [(line[2], line[3], line[4].value) for line in table.rows if isinstance(line[4], Value)]
+    assert counted == [
+        ("right", 3, pytest.approx(3 / 5)),
+        ("other passage", 1, pytest.approx(1 / 5)),
+        ("unsupported", 1, pytest.approx(1 / 5)),
+        ("never shown", 0, 0.0),
+        ("missing", 5, pytest.approx(5 / 9)),
+    ]
 
 
 def test_an_evaluation_without_scores_still_has_a_report() -> None:
