@@ -107,6 +107,10 @@ class World:
             ("judges", "anchors"): [
                 [one, "--output", f"{out}/anchors-{number}.jsonl"] for number, one in enumerate(results)
             ],
+            ("judges", "label"): [
+                [one, "--output", f"{out}/label-{number}.{('jsonl', 'csv')[number % 2]}"]
+                for number, one in enumerate(results)
+            ],
             ("check",): [
                 [str(at / "submission.jsonl"), "--task", "A", "--input", str(at / "submission.jsonl"), "--data", data],
                 [str(at / "submission.jsonl"), "--task", "C", *place],
