@@ -13,10 +13,12 @@ from pydantic import ValidationError
 
 from ragtasks.cli.app import app, echo, may_be_replaced, put
 from ragtasks.cli.options import (
+    CLUSTER,
     DECIDING,
     DECIDING_KEYS,
     FORCE,
     FORMAT,
+    check_cluster,
     decide_as_named,
     given_options,
     race_options,
@@ -39,7 +41,8 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="Baseline: results, or the name or file of a saved baseline.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="File with a section `gate`.")] = None,
-    benchmark: Annotated[str | None, typer.Option(help="Benchmark to test.", hidden=True)] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Benchmark, or lm_eval task, to test.", hidden=True)] = None,
+    cluster: CLUSTER = "",
     margin: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC=DROP", help="Largest allowed drop; repeatable."),
@@ -69,7 +72,9 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     Exit status: 0 not worse, 1 worse, 3 undecided, 2 invalid input.
     """
     with _input_errors():
-        chosen = _config(config, margin or [], slices or [], baseline, benchmark)
+        check_cluster(cluster)
+        named = {"slices": slices, "baseline": baseline, "benchmark": benchmark, "cluster": cluster}
+        chosen = _config(config, margin or [], named)
         if judge:
             exclusive = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
             if refused := [name for name, value in exclusive.items() if value]:
@@ -156,14 +161,14 @@ def _test(  # noqa: PLR0917 (as the options)
         raise ConfigurationError(
             "gate: no results. Next step: ragtasks gate RESULTS --baseline NAME --margin METRIC=DROP"
         )
-    candidate = (
-        None if results is None else gates.with_stored_cards(gates.read_side(results, config.benchmark), card_folder())
-    )
+    candidate = None
+    if results is not None:
+        candidate = gates.with_stored_cards(gates.read_side(results, config.benchmark, config.cluster), card_folder())
     if config.baseline is None and (power or target is None):
         raise ConfigurationError("gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME")
     status = 0
     if config.baseline is not None:
-        baseline = gates.named_side(config.baseline, folder, config.benchmark)
+        baseline = gates.named_side(config.baseline, folder, config.benchmark, config.cluster)
         if power:
             detectable = gates.power_of(baseline, config, candidate)
             put(gate_text(detectable, form, is_power=True), output)
@@ -184,15 +189,12 @@ def _test(  # noqa: PLR0917 (as the options)
     return status
 
 
-def _config(
-    file: Path | None, margins: list[str], slices: list[str], baseline: str | None, benchmark: str | None
-) -> GateConfig:
+def _config(file: Path | None, margins: list[str], named: dict[str, Any]) -> GateConfig:
     """Return the section `gate` of an evaluation file, overridden by the options."""
     section = {} if file is None else read_evaluation_file(file).content.get("gate")
     if section is None:
         raise ConfigurationError(f"{file}: expected a section `gate` with `margins: {{ans_acc: 0.03}}`; found none")
-    named = {"slices": slices, "baseline": baseline, "benchmark": benchmark}
-    settings = {**section, **{key: value for key, value in named.items() if value not in (None, [])}}
+    settings = {**section, **{key: value for key, value in named.items() if value not in (None, [], "")}}
     if margins:
         settings["margins"] = {**(section.get("margins") or {}), **dict(map(_margin, margins))}
     try:
@@ -202,13 +204,15 @@ def _config(
 
 
 def _margin(text: str) -> tuple[str, float]:
-    name, sign, number = text.partition("=")
+    name, sign, number = text.rpartition("=")
     try:
         if name and sign:
             return name, float(number)
     except ValueError:
         pass
-    raise ConfigurationError(f"--margin {text}: expected METRIC=DROP, such as ans_acc=0.03")
+    raise ConfigurationError(
+        f"--margin {text}: expected METRIC=DROP, such as ans_acc=0.03 or exact_match,strict-match=0.02"
+    )
 
 
 def _report_to_github(outcome: Gate) -> None:

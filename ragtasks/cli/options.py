@@ -24,6 +24,12 @@ from ragtasks.tables import Format
 # objects are JSON.
 
 
+def check_cluster(field: str) -> None:
+    """Raise ConfigurationError for the name of a cluster field without `doc.`."""
+    if field and not field.startswith("doc."):
+        raise ConfigurationError(f"--cluster {field}: not a field of documents. Next step: --cluster doc.{field}")
+
+
 def key_option(key: str, *, hidden: bool = False) -> Any:
     """Return the option of a configuration key, with the help of its field."""
     field = EvaluationConfig.model_fields[key]
@@ -77,6 +83,10 @@ RECALIBRATE = Annotated[
     bool, typer.Option("--recalibrate", help="Map scores of a changed judge to its earlier scale.", hidden=True)
 ]
 FORCE = Annotated[bool, typer.Option("--force", help="Replace files without confirmation.")]
+CLUSTER = Annotated[
+    str,
+    typer.Option(metavar="<field>", help="Of lm_eval tasks: doc.FIELD shared by documents that belong together."),
+]
 BENCHMARK = Annotated[str, typer.Option(help="mtrag, mtrag_un, multihop_rag, custom, ...")]
 REWRITER = Annotated[str | None, typer.Option(help="Model for llm_rewrite and decompose: openai/NAME.", hidden=True)]
 NAME_OR_FOLDER = Annotated[

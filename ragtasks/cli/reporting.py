@@ -13,6 +13,7 @@ import typer
 from ragtasks.benchmarks import benchmark_folder
 from ragtasks.cli.app import app, echo, leave_out, put
 from ragtasks.cli.options import (
+    CLUSTER,
     DATA,
     DECIDING,
     DECIDING_KEYS,
@@ -21,6 +22,7 @@ from ragtasks.cli.options import (
     FORMAT,
     RECALIBRATE,
     TABLES,
+    check_cluster,
     decide_as_named,
     given_failed_turn,
     given_options,
@@ -241,10 +243,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="With --judge: folder for the scores.", hidden=True)] = Path("decided"),
     recalibrate: RECALIBRATE = False,
     failed_turn: FAILED_TURN = None,
-    cluster: Annotated[
-        str,
-        typer.Option(metavar="<field>", help="Of lm_eval tasks: doc.FIELD shared by documents that belong together."),
-    ] = "",
+    cluster: CLUSTER = "",
     power: Annotated[
         bool, typer.Option("--power", help="Print the smallest differences that the data can show.")
     ] = False,
@@ -324,8 +323,7 @@ def _compare_results(paths: list[Path], wanted: _Comparing, cluster: str, form: 
     from ragtasks.reports.comparison import comparisons_csv
     from ragtasks.results import read_evaluations, read_harness_tasks, recalibrated
 
-    if cluster and not cluster.startswith("doc."):
-        raise ConfigurationError(f"--cluster {cluster}: not a field of documents. Next step: --cluster doc.{cluster}")
+    check_cluster(cluster)
     skipped: dict[str, None] = {}
     parts: list[Callable[[], tuple[list[Section], Comparisons | None]]] = []
     with step("reading the results, differences and intervals"):

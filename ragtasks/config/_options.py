@@ -580,7 +580,12 @@ class GateConfig(BaseModel):
     baseline: str | None = Field(
         default=None, description="name of a saved baseline, or a path to results or a baseline file (.json)"
     )
-    benchmark: str | None = Field(default=None, description="benchmark to test, if the results have several")
+    benchmark: str | None = Field(
+        default=None, description="benchmark to test, if the results have several; or one lm_eval task"
+    )
+    cluster: str = Field(
+        default="", description="field of the documents of lm_eval tasks that belong together, as `doc.passage`"
+    )
     margins: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         default={},
         description="metric -> largest allowed drop of its mean, such as 0.03; only these metrics are tested",

@@ -34,6 +34,13 @@ from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.judges import JudgeCard, stored_cards
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response
+from ragtasks.reports.harness_gate import (
+    harness_mismatches,
+    harness_pairs,
+    metrics_of_tasks,
+    require_gated,
+    with_filters,
+)
 from ragtasks.reports.judge_floor import FLOOR_STEP, judge_objections, rubrics_behind, sent_rubrics
 from ragtasks.reports.tables import DIMENSIONS, checked_answers, column_of, row_slices, warnings_and_remarks
 from ragtasks.results import (
@@ -42,6 +49,7 @@ from ragtasks.results import (
     REQUEST_FIELDS,
     UNKNOWN,
     Evaluation,
+    HarnessTask,
     JudgeAnchors,
     ScoredAnswer,
     anchors_in,
@@ -52,10 +60,12 @@ from ragtasks.results import (
     not_anchored_reason,
     provenance_of,
     read_evaluations,
+    read_harness_tasks,
     summaries_of,
     value_at,
 )
 from ragtasks.statistics import (
+    CONVERSATIONS,
     MIN_CLUSTERS,
     NOTHING_SCORED,
     NOTHING_VARIES,
@@ -77,6 +87,8 @@ from ragtasks.tables import grouped
 
 ALL_TASKS = "all tasks"
 """The slice with every task."""
+ALL_DOCUMENTS = "all documents"
+"""The slice with every document of an lm_eval task."""
 
 _MAX_LISTED = 3  # maximum tests or problems in one line
 _STEPS = 1000  # grid of shares of failing answers
@@ -112,10 +124,14 @@ class GatedSystem:
     """Warnings about its answers or verdicts. Empty for a saved baseline."""
     implausible: Mapping[str, str] = field(default_factory=dict)
     """Setting -> remark on implausible answers, if there are more than the evaluation allowed."""
+    harness: tuple[HarnessTask, ...] = ()
+    """Results of lm_eval tasks of others. Such a system has no rows."""
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """Metric name -> metric, for metrics of single responses with a better direction."""
+        if self.harness:
+            return metrics_of_tasks(self.harness)
         metrics = (*suite_named(self.suite).metrics, *TURN_ERROR_METRICS)
         return {
             metric.name: metric
@@ -165,6 +181,8 @@ class GateRow:
     """Reason for the verdict if the interval alone does not explain it. Empty otherwise."""
     objections: tuple[str, ...] = ()
     """Reasons why the judges behind the metric may not decide."""
+    units: str = CONVERSATIONS
+    """Name of the clusters."""
     found_drop: float | None = None
     """Smallest true drop that is reported as worse with 80 % probability, corrected for all tests of the call.
 
@@ -242,7 +260,7 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
             "`margins` in the section `gate` of a file (--config); --power shows the smallest useful margin. "
             f"Metrics: {', '.join(names)}"
         )
-    _check(config, baseline, candidate)
+    config = _checked(config, baseline, candidate)
     candidate, recalibrated = _recalibrated(candidate, baseline) if config.recalibrate else (candidate, [])
     problems, notes = _mismatches(candidate, baseline, config)
     notes = [*recalibrated, *notes, *candidate.warnings]
@@ -269,7 +287,7 @@ def before_judging(
 
     It needs no judge if the sides do not match, or all answers are equal. None if the result depends on scores.
     """
-    _check(config, baseline, candidate)
+    config = _checked(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
         return GateStatus.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
@@ -303,7 +321,7 @@ def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem |
     Without a candidate, its answers are assumed to be as variable as the baseline's and independent of them. Answers to
     the same questions usually correlate, so a real candidate of equal quality is tested with more power.
     """
-    _check(config, baseline, *([candidate] if candidate else []))
+    config = _checked(config, baseline, *([candidate] if candidate else []))
     margins = config.margins or dict.fromkeys(_offered(baseline), math.inf)
     test_config = config.model_copy(update={"margins": margins})
     problems, notes = _mismatches(candidate, baseline, test_config) if candidate else ([], [])
@@ -338,6 +356,8 @@ class _Test:
     """Tasks to which both sides gave the same answer with the same passages."""
     implausible: str = ""
     """Remark on implausible answers of the candidate if there are too many to pass. Empty otherwise."""
+    units: str = CONVERSATIONS
+    """Name of the clusters."""
 
     @property
     def is_same(self) -> bool:
@@ -346,7 +366,20 @@ class _Test:
 
 
 def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
-    """Yield every test, in the order of settings, slices and margins."""
+    """Yield every test, in the order of settings, slices and margins; of lm_eval tasks in the order of margins."""
+    for name, margin in config.margins.items() if baseline.harness else ():
+        for pair in harness_pairs(candidate.harness, baseline.harness, name, config.slices):
+            yield _Test(
+                pair.task,
+                ALL_DOCUMENTS,
+                is_named=True,
+                metric=pair.metric,
+                margin=config.slice_margins.get(name, margin) if pair.task in config.slices else margin,
+                objections=(),
+                sides=pair.sides,
+                unchanged=pair.unchanged,
+                units=pair.units,
+            )
     sides = (baseline,) if candidate is baseline else (baseline, candidate)
     anchoring = {name: not_anchored_reason([side.anchors.get(name) for side in sides]) for name in baseline.judges}
     drift = {name: reason for name, reason in anchoring.items() if reason.startswith(DRIFT)}
@@ -436,7 +469,7 @@ def _planned(test: _Test, config: GateConfig) -> GateRow:
     change = planned_difference(mean)
     scored = [value for value in column.values.values() if value is not None]
     row = _row(test, change, scored, detectable_difference(change, config.alpha))
-    return replace(row, baseline=mean.value, why=mean.reason)
+    return replace(row, baseline=mean.value, why=mean.reason_over(test.units))
 
 
 def _row(test: _Test, change: Estimate, scored: Sequence[float], least_margin: float | None) -> GateRow:
@@ -453,6 +486,7 @@ def _row(test: _Test, change: Estimate, scored: Sequence[float], least_margin: f
         least_margin=least_margin,
         objections=test.objections,
         heights=(math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)),
+        units=test.units,
     )
 
 
@@ -460,7 +494,7 @@ def _judged(row: GateRow, alpha: float) -> GateRow:
     """Return a test with its verdict, from the p value of a drop as large as the margin."""
     change = row.change
     if change.p is None or change.value is None:
-        return replace(row, why=change.reason)
+        return replace(row, why=change.reason_over(row.units))
     if change.p <= alpha:
         return replace(row, verdict=GateStatus.NOT_WORSE if change.value > -row.margin else GateStatus.WORSE)
     is_below = change.high is not None and change.high < 0
@@ -474,12 +508,12 @@ def shortage(row: GateRow) -> str:
     if is_powerful(row):
         return ""
     if row.least_margin is None:
-        return row.change.reason or f"too few answers: {n} conversations"
+        return row.change.reason_over(row.units) or f"too few answers: {n} {row.units}"
     # The margin falls with the square root of the number of conversations. If no scores differ, it falls with their
     # number.
     needed = math.ceil(n * (row.least_margin / row.margin) ** (1 if row.change.reason == NOTHING_VARIES else 2))
     return (
-        f"too few answers: {n} conversations allow a margin of {row.least_margin:.3f}, {row.margin:g} requires {needed}"
+        f"too few answers: {n} {row.units} allow a margin of {row.least_margin:.3f}, {row.margin:g} requires {needed}"
     )
 
 
@@ -544,6 +578,8 @@ def _found_drop(row: GateRow, level: float) -> float | None:
 
 def _offered(side: GatedSystem) -> list[str]:
     """Return the metrics with a value in any response."""
+    if side.harness:
+        return list(side.metrics)
     valued = {
         name for rows in side.rows.values() for row in rows for name, value in row.values.items() if value is not None
     }
@@ -570,11 +606,18 @@ def reject_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
             raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
 
 
-def _check(config: GateConfig, side: GatedSystem, *other_sides: GatedSystem) -> None:
-    """Raise ConfigurationError for a margin that cannot be tested, or a score outside its metric's range."""
+def _checked(config: GateConfig, side: GatedSystem, *other_sides: GatedSystem) -> GateConfig:
+    """Return the configuration with margins by metric and filter.
+
+    Raises ConfigurationError for a margin that cannot be tested, or a score outside its metric's range.
+    """
     slices = {
         f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value
     }
+    if side.harness:
+        config = config.model_copy(update={"margins": with_filters(config.margins, side.metrics)})
+        require_gated(side.harness, config.margins, config.slices)
+        slices = {task.name for task in side.harness}
     reject_unknown_names(config, side.metrics, slices)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
         low, high = side.metrics[name].bounds
@@ -587,6 +630,7 @@ def _check(config: GateConfig, side: GatedSystem, *other_sides: GatedSystem) -> 
                 if value is not None and not low <= value <= high:
                     location, expected = f"{system.name}, task {row.task.task_id}", f"{name} from {low:g} to {high:g}"
                     raise _error(location, expected, f"{value:g}", "correct the score, or score the answers again")
+    return config
 
 
 SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -607,8 +651,7 @@ _LARGEST = 1e100  # for metrics without a bound: the square of a larger score ma
 
 def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[list[str], list[str]]:
     """Return the differences that prevent a test, and those that do not."""
-    problems: list[str] = []
-    notes: list[str] = []
+    problems, notes = harness_mismatches(candidate.harness, baseline.harness, config.margins, config.slices)
     for setting, before in baseline.fields.items():
         now = candidate.fields.get(setting)
         if now is None:
@@ -703,14 +746,25 @@ FOLDER = "baselines"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def read_side(path: Path, benchmark: str | None = None) -> GatedSystem:
+def read_side(path: Path, benchmark: str | None = None, cluster: str = "") -> GatedSystem:
     """Return the one system in a folder of results, in a results file, or in a baseline file.
 
-    `benchmark` selects from results of several benchmarks. A baseline file has only one.
+    `benchmark` selects from results of several benchmarks, or one lm_eval task. A baseline file has only one benchmark.
+    `cluster` is the field of the documents of lm_eval tasks that names their clusters.
     """
     if path.is_file() and not path.name.startswith("results_"):
-        return _read_baseline(path)
-    evaluations = merge_evaluations(read_evaluations([path]))
+        saved = _read_baseline(path)
+        chosen_tasks = tuple(task for task in saved.harness if benchmark in (None, task.name))
+        return replace(saved, harness=chosen_tasks) if chosen_tasks else saved
+    tasks = read_harness_tasks([path], cluster=cluster, only=benchmark)
+    evaluations = merge_evaluations(read_evaluations([path], skip_others=True))
+    if tasks and (not evaluations or benchmark is not None):
+        return _harness_side(path, tasks)
+    if cluster:
+        raise ConfigurationError(
+            f"--cluster {cluster}: {path} has tasks of ragtasks, which have conversations as clusters. Next step: "
+            "leave it out"
+        )
     names = sorted({_name(evaluation) for evaluation in evaluations})
     chosen = [evaluation for evaluation in evaluations if benchmark in (None, _name(evaluation))]
     if len(chosen) == 1:
@@ -723,7 +777,7 @@ def read_side(path: Path, benchmark: str | None = None) -> GatedSystem:
     raise _error(
         str(path),
         f"the results of one system on {benchmark or 'one benchmark'}, each task once",
-        evaluations_text,
+        evaluations_text or "no such benchmark or lm_eval task",
         next_step,
     )
 
@@ -732,6 +786,15 @@ def with_stored_cards(side: GatedSystem, folder: Path, judges: Collection[str] =
     """Return a side with the cards in a folder of its judges, and of more judges."""
     stored = [card.json_values for judge in sorted({*side.judges, *judges}) for card in stored_cards(folder, judge)]
     return replace(side, cards=(*side.cards, *stored))
+
+
+def _harness_side(path: Path, tasks: Sequence[HarnessTask]) -> GatedSystem:
+    """Return the lm_eval tasks of one model."""
+    if len({task.model for task in tasks}) == 1 and len({task.name for task in tasks}) == len(tasks):
+        return GatedSystem(name=tasks[0].model, suite="", fields={}, rows={}, harness=tuple(tasks))
+    found = [f"{task.name} of {task.model} ({task.source.name})" for task in tasks]
+    expected = "the lm_eval tasks of one model, each task once"
+    raise _error(str(path), expected, shortened_list(found, _MAX_LISTED, "; "), "name one results file")
 
 
 def _name(evaluation: Evaluation) -> str:
@@ -753,11 +816,11 @@ def baseline_file(named: str, folder: Path) -> Path:
     return folder / f"{named}.json"
 
 
-def named_side(named: str, folder: Path, benchmark: str | None = None) -> GatedSystem:
+def named_side(named: str, folder: Path, benchmark: str | None = None, cluster: str = "") -> GatedSystem:
     """Return a baseline by its name, or by a path of results or of a baseline file."""
     path = baseline_file(named, folder)
     if path.exists():
-        return read_side(path, benchmark)
+        return read_side(path, benchmark, cluster)
     if path.parent != folder:
         problem, next_step = missing_path(path)
         raise ConfigurationError(
@@ -788,7 +851,9 @@ def _baseline_files() -> TypeAdapter[_BaselineFile]:
 def _content(saved: _BaselineFile) -> dict[str, Any]:
     """Return a baseline as JSON values, with the correct checksum."""
     content = _baseline_files().dump_python(saved, mode="json", exclude_defaults=True)
-    return {**content, "checksum": canonical_hash([list(saved["system"].fields), content["system"]["rows"]])}
+    system = content["system"]
+    scores = [list(saved["system"].fields), system["rows"], *([system["harness"]] if "harness" in system else [])]
+    return {**content, "checksum": canonical_hash(scores)}
 
 
 def save_baseline(system: GatedSystem, path: Path) -> None:
@@ -797,11 +862,22 @@ def save_baseline(system: GatedSystem, path: Path) -> None:
     anchors = {judge: replace(record, baseline=None) for judge, record in system.anchors.items()}
     saved = _BaselineFile(
         format="ragtasks baseline 3",
-        n_answers=sum(map(len, rows.values())),
+        n_answers=_n_answers(rows, system.harness),
         checksum="",
-        system=replace(system, rows=rows, anchors=anchors, warnings=(), implausible={}),
+        system=replace(
+            system,
+            rows=rows,
+            anchors=anchors,
+            warnings=(),
+            implausible={},
+            harness=tuple(replace(task, source=Path()) for task in system.harness),
+        ),
     )
     write_atomically(path, orjson.dumps(_content(saved), option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _n_answers(rows: Mapping[str, Sequence[ScoredAnswer]], tasks: Sequence[HarnessTask]) -> int:
+    return sum(map(len, rows.values())) + sum(len(task.documents) for task in tasks)
 
 
 def _without_texts(row: ScoredAnswer) -> ScoredAnswer:
@@ -833,7 +909,7 @@ def _read_baseline(path: Path) -> GatedSystem:
             expected = "conditions of this version"
             raise error(f"{path}, {setting}", expected, shortened_list(foreign, _MAX_LISTED))
     if saved["checksum"] != _content(saved)["checksum"]:
-        n = sum(map(len, system.rows.values()))
+        n = _n_answers(system.rows, system.harness)
         found = "changed answers" if n == saved["n_answers"] else f"{n} answers"
         raise error(str(path), f"the {saved['n_answers']} answers that were saved", found)
     return system

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
 from ragtasks.reports.gate import Gate, GateRow, GateStatus, count_of_tests, is_powerful, shortage
+from ragtasks.statistics import CONVERSATIONS
 from ragtasks.tables import (
     Cell,
     Difference,
@@ -35,7 +36,7 @@ _CSV_COLUMNS = (
 )
 _LEGEND = (
     "change: mean difference over the tasks that both scored, above 0 if the candidate is better. In brackets: its "
-    "{level:g} % interval over conversations.",
+    "{level:g} % interval over {units}.",
     "not worse: the complete interval is above a drop of the margin. worse: it is below that drop, after Holm's "
     "correction for {n_tests}. cannot say: neither.",
     "least margin: the smallest margin with which an unchanged system passes with 80 % probability.",
@@ -82,11 +83,12 @@ def gate_section(gate: Gate) -> Section:
     """Return a gate as tables: the deciding tests, then the others."""
     decisive, uncounted = ([row for row in gate.rows if row.decides is decides] for decides in (True, False))
     level, n_tests = 100 * (1 - gate.config.alpha), count_of_tests(len(decisive))
-    legend = tuple(line.format(level=level, n_tests=n_tests) for line in _LEGEND)
-    tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=legend)] if decisive else []
+    units, columns = _words(gate.rows, _COLUMNS)
+    legend = tuple(line.format(level=level, n_tests=n_tests, units=units) for line in _LEGEND)
+    tables = [Table("Tests", columns, tuple(map(_cells, decisive)), legend=legend)] if decisive else []
     if uncounted:
         note = "Tests by judges without a card above the floor or with drift, and slices with too few conversations."
-        tables.append(Table("Not counted", _COLUMNS, tuple(map(_cells, uncounted)), note))
+        tables.append(Table("Not counted", columns, tuple(map(_cells, uncounted)), note))
     if gate.notes:
         tables.append(Table("Notes", (), (), legend=gate.notes))
     if gate.problems:
@@ -102,13 +104,13 @@ def _power_section(gate: Gate) -> Section:
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for row in gate.rows:
         if _is_power_unknown(row):
-            reasons.setdefault((row.change.reason, row.setting, row.slice), []).append(row.metric.name)
+            reasons.setdefault((row.change.reason_over(row.units), row.setting, row.slice), []).append(row.metric.name)
     unknown = [
         f"unknown for {', '.join(names)} in {', '.join(setting_and_slice)}: {why}."
         for (why, *setting_and_slice), names in reasons.items()
     ]
     shown = tuple(_power_cells(row) for row in gate.rows if not _is_power_unknown(row))
-    power = Table("Power", _POWER_COLUMNS, shown, legend=(*_POWER_LEGEND, *unknown))
+    power = Table("Power", _words(gate.rows, _POWER_COLUMNS)[1], shown, legend=(*_POWER_LEGEND, *unknown))
     tables = [power if has_margins else _without_margins(power)]
     if gate.problems:
         tables = [Table("Mismatch", (), (), legend=gate.problems)]
@@ -117,6 +119,13 @@ def _power_section(gate: Gate) -> Section:
         names = tuple(f"{row.metric.name} in {row.setting}, {row.slice}: {shortage(row)}" for row in short)
         tables.append(Table("Margins too small for these answers", (), (), legend=names))
     return Section("Gate: power", {"candidate": gate.candidate, "baseline": gate.baseline}, tuple(tables))
+
+
+def _words(rows: Sequence[GateRow], columns: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the clusters, and the heads of columns: lm_eval tasks have no settings or conversations."""
+    units = next((row.units for row in rows), CONVERSATIONS)
+    heads = {} if units == CONVERSATIONS else {"setting": "task", CONVERSATIONS: units}
+    return units, tuple(heads.get(name, name) for name in columns)
 
 
 def _without_margins(power: Table) -> Table:
@@ -148,7 +157,17 @@ def _power_cells(row: GateRow) -> tuple[Cell, ...]:
     n = row.change.n_values
     margin = f"{row.margin:g}" if math.isfinite(row.margin) else "-"
     least, drop = Value(row.least_margin, n, n), Value(row.found_drop, n, n)
-    return (row.setting, row.slice, _metric(row), row.change.n_clusters, n, margin, least, drop, row.change.reason)
+    return (
+        row.setting,
+        row.slice,
+        _metric(row),
+        row.change.n_clusters,
+        n,
+        margin,
+        least,
+        drop,
+        row.change.reason_over(row.units),
+    )
 
 
 def _csv_row(row: GateRow) -> tuple[object, ...]:

@@ -26,6 +26,9 @@ from ragtasks.results._given_answers import (
 from ragtasks.results._harness_samples import (
     HarnessMetric,
     HarnessTask,
+    groups_of_others,
+    model_of_others,
+    names_of_others,
     read_harness_tasks,
 )
 from ragtasks.results._label_draw import DrawnAnswer, draw_answers, label_file, rubrics_with_verdicts
@@ -142,6 +145,7 @@ __all__ = [
     "evaluation_of",
     "files_of",
     "group_of",
+    "groups_of_others",
     "has_own_history",
     "is_own_row",
     "is_span",
@@ -155,7 +159,9 @@ __all__ = [
     "merge_evaluations",
     "model_names",
     "model_of",
+    "model_of_others",
     "named_keys",
+    "names_of_others",
     "not_anchored_reason",
     "numbered_names",
     "own_history",

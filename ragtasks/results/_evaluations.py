@@ -191,9 +191,10 @@ def evaluation_of(model: str, provenance: Mapping[str, Any], task: str, answers:
 def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
     """Return the evaluations of a results file without rows, each with setting -> summary.
 
-    The summaries are read from the results file. Results of several processes have none, so their samples are read.
+    A file with tasks of others only has no evaluations. The summaries are read from the results file. Results of
+    several processes have none, so their samples are read.
     """
-    evaluations = _evaluations(file, Path(file.name))
+    evaluations = _evaluations(file, Path(file.name), skip_others=True)
     results = parse_json(file.read_bytes())
     saved = [_saved_summaries(evaluation, results) for evaluation in evaluations]
     if all(saved):

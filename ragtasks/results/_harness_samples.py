@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtasks.errors import close_matches
-from ragtasks.files import Problems, json_lines, parse_json
+from ragtasks.files import Problems, canonical_hash, json_lines, parse_json
 from ragtasks.results._evaluations import model_of, read_each
 from ragtasks.results._saved import (
     LoggedSamples,
@@ -46,6 +46,8 @@ class Document:
     """Hash of its first prompt."""
     target: str
     """Hash of its reference answer."""
+    response: str
+    """Hash of the model's responses."""
     cluster: str
     """Documents of one cluster are not independent. Without named clusters, each document is a cluster."""
 
@@ -65,12 +67,19 @@ class HarnessMetric:
     """Standard error in the results file; None if the harness computes none."""
     values: Mapping[str, float | None]
     """Document -> value; None without a score. Their mean is `reported`. Empty if refused."""
-    bounds: tuple[float, float]
-    """Smallest and largest possible mean; 0 and 1 if every document has one of them, else infinite."""
+    lowest: float | None
+    """Smallest possible mean: 0 if every document has 0 or 1; None if unknown."""
+    highest: float | None
+    """Largest possible mean: 1 if every document has 0 or 1; None if unknown."""
     refused: str = ""
     """Why the metric has no values of documents; empty if it has."""
     by_size: bool | None = None
     """Whether a group weights its tasks by their documents; None for a task."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest possible mean; infinite if unknown."""
+        return -math.inf if self.lowest is None else self.lowest, math.inf if self.highest is None else self.highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +111,25 @@ class HarnessTask:
 
 
 def read_harness_tasks(
-    paths: Sequence[Path], *, cluster: str = "", left_out: Callable[[str], None] | None = None
+    paths: Sequence[Path],
+    *,
+    cluster: str = "",
+    only: str | None = None,
+    left_out: Callable[[str], None] | None = None,
 ) -> list[HarnessTask]:
     """Return the tasks and groups of others in results files, in the order of the paths. Tasks of ragtasks are skipped.
 
     Args:
         paths: folders of results, or results files.
         cluster: field of the documents that names their clusters, such as `doc.passage`.
+        only: name of the only task, or group with its tasks, to read.
         left_out: receives a line about each unreadable file in a folder. Without it, such a file raises an error.
 
     Raises:
         BenchmarkFileError: a path is missing, samples are missing or damaged, differ from their results file, or have
             no such field.
     """
-    return read_each(paths, lambda file, _: _tasks_and_groups(file, cluster), left_out)
+    return read_each(paths, lambda file, _: _tasks_and_groups(file, cluster, only), left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,29 +149,23 @@ class _ResultsFile:
         return direction if isinstance(direction, bool) else None
 
 
-def _tasks_and_groups(file: Path, cluster: str) -> list[HarnessTask]:
+def _tasks_and_groups(file: Path, cluster: str, only: str | None = None) -> list[HarnessTask]:
     try:
         content = parse_json(file.read_bytes())
-        configs = content["configs"].items()
-        names = [name for name, config in configs if not value_at(config, "metadata", "ragtasks")]
+        names = names_of_others(content)
         for name in names:
             require_task_name(name)
+        results = _ResultsFile(file, content, model_of_others(content), cluster)
+        groups = groups_of_others(content)
+        if only is not None:
+            groups = {only: groups[only]} if only in groups else {}
+            names = [name for name in names if name in groups.get(only, [only])]
         if not names:
             return []
-        # Earlier versions write the arguments as one text, and the model's name elsewhere.
-        arguments, named = value_at(content, "config", "model_args"), str(content.get("model_name"))
-        model = named if isinstance(arguments, str) and named in arguments else model_of(content)
-        results = _ResultsFile(file, content, model, cluster)
         samples = logged_samples(file, content, names, "an lm_eval task", _RUN_AGAIN)
         tasks = {name: _task(results, name, samples[name]) for name in names}
-        subtasks = content.get("group_subtasks") or {}
-        members_of = {name: _leaves(name, subtasks) for name in subtasks if name not in tasks}
-        groups = [
-            _group(results, name, [tasks[member] for member in members])
-            for name, members in members_of.items()
-            if members and tasks.keys() >= set(members)
-        ]
-        return [group for group in groups if group.metrics] + list(tasks.values())
+        of_groups = [_group(results, name, [tasks[member] for member in members]) for name, members in groups.items()]
+        return [group for group in of_groups if group.metrics] + list(tasks.values())
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         found = f"{type(error).__name__}: {error}"
         raise unusable_error("results", file, "a results file of the harness", found, _RUN_AGAIN) from error
@@ -233,7 +241,13 @@ def _read_documents(
             n_of_hash[content] += 1
             item = item_of[doc_id] = content if n_of_hash[content] == 1 else f"{content} #{n_of_hash[content]}"
             label = _label(row, cluster, number, problems) if cluster else item
-            documents[item] = Document(doc_id, str(row.get("prompt_hash")), str(row.get("target_hash")), label)
+            documents[item] = Document(
+                doc_id,
+                str(row.get("prompt_hash")),
+                str(row.get("target_hash")),
+                canonical_hash(row.get("resps")),
+                label,
+            )
             values[item] = {}
         elif seen[doc_id] > len(filters) or any(key.filter == filter_name for key in values[item_of[doc_id]]):
             problems.add(number, "each document once in a filter", f"document {doc_id} again ({filter_name})")
@@ -277,7 +291,7 @@ class _Form:
     slope: Callable[[float], float]
     pair_of: Callable[[Any], tuple[float, float] | None]
     """Logged value -> numerator and denominator of a document; None for another type."""
-    least: float = -math.inf
+    least: float | None = None
     """Smallest possible number."""
 
 
@@ -371,7 +385,8 @@ def _metric(results: _ResultsFile, task: str, key: _Key, logged: Mapping[str, An
         reported=reported,
         reported_error=results.number(task, f"{key.metric}_stderr", key.filter),
         values=values,
-        bounds=(0.0, 1.0) if scored <= {0.0, 1.0} else (_FORMS[aggregation].least if values else -math.inf, math.inf),
+        lowest=0.0 if scored <= {0.0, 1.0} else _FORMS[aggregation].least if values else None,
+        highest=1.0 if scored <= {0.0, 1.0} else None,
         refused=refused,
     )
 
@@ -409,6 +424,26 @@ def _influences(form: _Form, reported: float, logged: Mapping[str, Any]) -> dict
 # A group: the mean of its tasks, weighted by their documents or equally. The results file does not contain the choice,
 # so it is the one that gives the reported number. Tasks are strata: only the spread within them is error, as in the
 # harness's standard error of a group.
+
+
+def model_of_others(results: Mapping[str, Any]) -> str:
+    """Return the model's name. Earlier versions write the arguments as one text, and the name elsewhere."""
+    arguments, named = value_at(results, "config", "model_args"), str(results.get("model_name"))
+    return named if isinstance(arguments, str) and named in arguments else model_of(results)
+
+
+def names_of_others(results: Mapping[str, Any]) -> list[str]:
+    """Return the tasks in a results file that are not of ragtasks."""
+    configs = results["configs"].items()
+    return [name for name, config in configs if not value_at(config, "metadata", "ragtasks")]
+
+
+def groups_of_others(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return group -> its tasks, for the groups in a results file without tasks of ragtasks."""
+    names = names_of_others(results)
+    subtasks = results.get("group_subtasks") or {}
+    members_of = {name: _leaves(name, subtasks) for name in subtasks if name not in names}
+    return {name: members for name, members in members_of.items() if members and set(names) >= set(members)}
 
 
 def _leaves(name: str, subtasks: Mapping[str, Sequence[str]], above: tuple[str, ...] = ()) -> list[str]:
@@ -471,7 +506,8 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
         reported=reported,
         reported_error=results.number(group, f"{metric}_stderr", filter_name),
         values={} if refused else dict(_strata(reported or 0.0, members, is_by_size=fitting[0])),
-        bounds=members[0][1].bounds if len({member.bounds for _, member in members}) == 1 else (-math.inf, math.inf),
+        lowest=members[0][1].lowest if len({member.lowest for _, member in members}) == 1 else None,
+        highest=members[0][1].highest if len({member.highest for _, member in members}) == 1 else None,
         refused=refused,
         by_size=fitting[0] if fitting else None,
     )
