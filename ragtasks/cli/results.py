@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ragtasks.cli.app import app, echo, leave_out, may_be_replaced, put
-from ragtasks.cli.options import given_failed_turn, names_results
+from ragtasks.cli.options import CLUSTER, check_cluster, given_failed_turn, names_results
 from ragtasks.config.environment import run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.progress import step
@@ -30,7 +31,7 @@ _EITHER = Annotated[
 
 
 @results.command("list")
-def list_results(
+def list_results(  # noqa: PLR0917 (one parameter an option)
     folder: Annotated[
         Path | None, typer.Argument(help="Folder of results; default: `results`, and the stored runs.")
     ] = None,
@@ -41,16 +42,18 @@ def list_results(
         Path | None,
         typer.Option(help="HTML page to write: models ranked by benchmark and setting, with intervals and ties."),
     ] = None,
+    cluster: CLUSTER = "",
 ) -> None:
     """List results by model, benchmark and setting, stored runs, and unreadable files."""
     from ragtasks.reports.history import History, read_history, render_list, render_skipped, select_entries
 
+    check_cluster(cluster)
     root, chosen = folder or Path("results"), {"benchmark": benchmark, "model": model, "setting": setting}
     if leaderboard is not None:
         from ragtasks.reports.leaderboard import write_leaderboard
 
         with step("reading and ranking the results"):
-            history = _ranked(root)
+            history = _ranked(root, cluster)
             entries = select_entries(history.entries, **chosen)
             write_leaderboard(History(tuple(entries), history.skipped), root, leaderboard)
         echo(f"wrote {leaderboard}, evaluations: {len(entries)}")
@@ -213,17 +216,18 @@ def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:
     entries = []
     for folder in folders:
         history = _ranked(folder)
+        history = replace(history, entries=tuple(entry for entry in history.entries if not entry.of_lm_eval))
         for skipped in history.skipped:
             leave_out(f"{below(skipped.path, folder)}: {skipped.reason}")
         entries += select_entries(history.entries, model=model)
     return entries
 
 
-def _ranked(folder: Path) -> History:
+def _ranked(folder: Path, cluster: str = "") -> History:
     """Return the results of a folder. Raises BenchmarkFileError if it contains no readable results."""
     from ragtasks.reports.history import read_history, render_skipped
 
-    history = read_history(folder, is_ranked=True)
+    history = read_history(folder, is_ranked=True, cluster=cluster)
     if not history.entries:
         raise BenchmarkFileError(
             "results",

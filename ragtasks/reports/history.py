@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,26 +20,33 @@ from ragtasks.errors import (
     excerpt,
     missing_path_error,
 )
-from ragtasks.files import parse_json
+from ragtasks.files import canonical_hash, parse_json
 from ragtasks.metrics import OTHER_SIDE, SIDES, Metric
 from ragtasks.records import Setting
+from ragtasks.reports.harness_comparison import harness_column, mismatch
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, checked_answers, column_of, estimate_of
 from ragtasks.results import (
     CAUSES,
+    DECISIVE,
     REQUEST_FIELDS,
     SCORED_BY,
     UNKNOWN,
     Evaluation,
+    HarnessTask,
     ScoredAnswer,
     Summary,
     causes_of,
+    groups_of_others,
+    model_of_others,
+    names_of_others,
     provenance_of,
     read_evaluations,
+    read_harness_tasks,
     read_summaries,
     summaries_of,
     value_at,
 )
-from ragtasks.statistics import Column
+from ragtasks.statistics import Column, mean_columns
 from ragtasks.tables import Value, cell_text, fixed, markdown_table, plain
 
 # The evaluations in a folder: one entry per model, benchmark and setting of a results file. An entry contains means and
@@ -71,8 +79,12 @@ class History:
     """Other files that look like results or logged samples, by name."""
 
 
-def read_history(folder: Path, *, is_ranked: bool = False) -> History:
-    """Return the evaluations below a folder or in one results file, and the skipped files."""
+def read_history(folder: Path, *, is_ranked: bool = False, cluster: str = "") -> History:
+    """Return the evaluations below a folder or in one results file, and the skipped files.
+
+    lm_eval tasks in groups are left out. `cluster` is the field of the documents of such tasks that names their
+    clusters.
+    """
     files = _files(folder)
     entries: list[Entry] = []
     skipped: list[Skipped] = []
@@ -81,15 +93,15 @@ def read_history(folder: Path, *, is_ranked: bool = False) -> History:
         if _RESULTS.fullmatch(path.name) is None:
             continue
         try:
-            file_entries, samples = entries_of(path, is_ranked=is_ranked)
+            file_entries, samples = entries_of(path, is_ranked=is_ranked, cluster=cluster)
         except _BROKEN as error:
             skipped.append(Skipped(path, _reason(error, folder)))
         else:
-            entries += file_entries
+            entries += [entry for entry in file_entries if not entry.is_in_group]
             used |= samples | {path}
     skipped += _foreign(files, used, {skipped_file.path for skipped_file in skipped})
     entries.sort(key=lambda entry: (entry.time.isoformat() if entry.time else "", str(entry.source)))
-    return History(tuple(entries), tuple(sorted(skipped, key=lambda skipped_file: str(skipped_file.path))))
+    return History(tuple(_with_basis(entries)), tuple(sorted(skipped, key=lambda skipped_file: str(skipped_file.path))))
 
 
 def read_file(path: Path) -> tuple[Entry, ...]:
@@ -216,6 +228,14 @@ class Entry:
     """Cost of a front -> values by task, if entries are ranked and any answer has it."""
     implausible: tuple[str, ...] = ()
     """Results of the plausibility checks, one per text, if entries are ranked."""
+    of_lm_eval: bool = False
+    """Whether it is a task or group of lm_eval that is not of ragtasks. Its setting is the number of examples."""
+    is_in_group: bool = False
+    """Whether it is such a task in a group."""
+    harness_task: HarnessTask | None = None
+    """Values of such a task by document, if entries are ranked."""
+    basis: str = ""
+    """Why it is not comparable with the first entry of the same lm_eval task. Empty if it is."""
 
     @property
     def benchmark(self) -> str:
@@ -251,10 +271,11 @@ class Entry:
         return (*chosen, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
 
 
-def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
+def entries_of(path: Path, *, is_ranked: bool = False, cluster: str = "") -> tuple[list[Entry], set[Path]]:
     """Return the entries of a results file, settings in its order, and the samples files that were read."""
     if is_ranked:
-        summarized = [(evaluation, summaries_of(evaluation.rows)) for evaluation in read_evaluations([path])]
+        evaluations = read_evaluations([path], skip_others=True)
+        summarized = [(evaluation, summaries_of(evaluation.rows)) for evaluation in evaluations]
     else:
         summarized = read_summaries(path)
     results = parse_json(path.read_bytes())
@@ -263,7 +284,11 @@ def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set
         for evaluation, summaries in summarized
         for entry in _entries(evaluation, summaries, results, is_ranked=is_ranked)
     ]
-    return entries, {sample for evaluation, _ in summarized for sample in evaluation.samples.values()}
+    samples = {sample for evaluation, _ in summarized for sample in evaluation.samples.values()}
+    others, other_samples = _entries_of_others(path, results, is_ranked=is_ranked, cluster=cluster)
+    if not summarized and not others:
+        raise _results_error(path, "no numbers of lm_eval tasks")
+    return [*entries, *others], samples | other_samples
 
 
 def _entries(
@@ -356,6 +381,121 @@ def _time(results: Mapping[str, Any]) -> datetime | None:
         return None
 
 
+# lm_eval tasks of others as entries: the numbers of the results file. Ranked entries also have the values of the first
+# metric that has any, from the logged samples.
+
+
+def _entries_of_others(
+    path: Path, results: Mapping[str, Any], *, is_ranked: bool, cluster: str
+) -> tuple[list[Entry], set[Path]]:
+    """Return the groups and tasks of others in a results file, groups first, and the samples files of the tasks."""
+    names = names_of_others(results)
+    groups = groups_of_others(results)
+    read = read_harness_tasks([path], cluster=cluster) if is_ranked and names else []
+    tasks = {task.name: task for task in read}
+    entries = [
+        _entry_of_task(path, results, name, groups.get(name, [name]), tasks.get(name)) for name in (*groups, *names)
+    ]
+    in_groups = {member for members in groups.values() for member in members}
+    nested = {name for name in groups if any(set(groups[name]) < set(groups[other]) for other in groups)}
+    entries = [replace(entry, is_in_group=entry.benchmark in in_groups | nested) for entry in entries if entry.means]
+    match = _RESULTS.fullmatch(path.name)
+    return entries, {path.with_name(f"samples_{name}_{match['time'] if match else ''}.jsonl") for name in names}
+
+
+def _entry_of_task(
+    path: Path, results: Mapping[str, Any], name: str, members: Sequence[str], task: HarnessTask | None
+) -> Entry:
+    reported = {key: value for key, value in (value_at(results, "results", name) or {}).items() if "," in key}
+    sizes = [(value_at(results, "n-samples", member) or {}) for member in members]
+    n, n_offered = (sum(size.get(key) or 0 for size in sizes) for key in ("effective", "original"))
+    metrics, means = [], {}
+    for key, value in reported.items():
+        metric, _, filter_name = key.partition(",")
+        if metric.endswith("_stderr") or not isinstance(value, float | int):
+            continue
+        full = metric if filter_name == "none" else key
+        direction = value_at(results, "higher_is_better", name, metric)
+        description = f"`{metric}` of lm_eval" + (f" after the filter `{filter_name}`" if filter_name != "none" else "")
+        metrics.append(Metric(full, description, direction if isinstance(direction, bool) else None))
+        means[full] = Value(value, n, n)
+    columns = _columns_of(task, metrics)
+    for column_mean in mean_columns(list(columns.values())):
+        estimate = column_mean.estimate
+        means[column_mean.column.metric] = replace(
+            means[column_mean.column.metric], low=estimate.low, high=estimate.high
+        )
+    directed = [metric.name for metric in metrics if metric.name in columns and metric.higher_is_better is not None]
+    return Entry(
+        source=path,
+        time=_time(results),
+        model=model_of_others(results),
+        metrics=tuple(sorted(metrics, key=lambda metric: bool(columns) and metric.name not in columns)),
+        means={full: replace(mean, n_tasks=n_offered if n < n_offered else None) for full, mean in means.items()},
+        unscored={},
+        n=n,
+        provenance=_provenance_of_task(results, name, members, n),
+        n_tasks=n_offered if n < n_offered else None,
+        ranking=columns[directed[0]] if directed else None,
+        of_lm_eval=True,
+        harness_task=task,
+    )
+
+
+def _columns_of(task: HarnessTask | None, metrics: Iterable[Metric]) -> dict[str, Column]:
+    """Return metric -> its values by document."""
+    found = [] if task is None else [task.metrics[metric.name] for metric in metrics if metric.name in task.metrics]
+    return {metric.name: harness_column(task, metric, task.name) for metric in found if task and not metric.refused}
+
+
+def _provenance_of_task(results: Mapping[str, Any], name: str, members: Sequence[str], n: int) -> dict[str, str]:
+    """Return the basis of the scores of a task or group. The hash is that of its documents, prompts and targets."""
+    hashes = [str(value_at(results, "task_hashes", member)) for member in members]
+    shots = dict.fromkeys(str(value_at(results, "n-shot", member)) for member in members)
+    generation = [value_at(results, "configs", member, "generation_kwargs") for member in members]
+    template = value_at(results, "chat_template_sha")
+    known = {
+        "benchmark": name,
+        "data revision": f"version {value_at(results, 'versions', name)}",
+        "suite": name.partition(" ")[0].rstrip(":"),
+        "setting": f"{', '.join(shots)}-shot",
+        "tasks": f"{n} ({canonical_hash(hashes)[:_LONG]})",
+        "system instruction": value_at(results, "system_instruction"),
+        "model": model_of_others(results),
+        "chat template applied": "yes" if template else "no",
+        "chat template": template,
+        "generation options": json.dumps(generation[0], sort_keys=True) if any(generation) else None,
+        "limit": value_at(results, "config", "limit"),
+        "groups": ", ".join(members) if list(members) != [name] else None,
+        "harness version": value_at(results, "lm_eval_version"),
+        "transformers version": value_at(results, "transformers_version"),
+        "git commit": value_at(results, "git_hash"),
+    }
+    fields = dict.fromkeys((*DECISIVE, "run", "requests", *REQUEST_FIELDS), UNKNOWN)
+    return fields | {field: str(text) for field, text in known.items() if text not in (None, "")}
+
+
+def _with_basis(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries. Comparable ones of an lm_eval task have the same basis, and others have another."""
+    bases: dict[str, list[Entry]] = {}
+    for entry in entries:
+        task = entry.harness_task
+        if task is None:
+            yield entry
+            continue
+        known = bases.setdefault(entry.benchmark, [])
+        reasons = [mismatch(first.harness_task, task) for first in known if first.harness_task]
+        number = reasons.index("") if "" in reasons else len(reasons)
+        basis = reasons[0].partition(". Next step")[0] if reasons and number else ""
+        if number == len(reasons):
+            known.append(replace(entry, basis=basis))
+        first = known[number]
+        shared = {field: first.provenance[field] for field in DECISIVE}
+        if number:
+            shared["tasks"] += f" #{number + 1}"
+        yield replace(entry, basis=basis, provenance={**entry.provenance, **shared})
+
+
 # Differences between two evaluations: provenance first, then means. A difference of means is meaningful only if both
 # have the same data, encoder, judges and prompts; otherwise the causes are named. Other differences between the
 # requests may be the purpose of the comparison, and are listed too.
@@ -437,7 +577,7 @@ def _names_of(entries: Iterable[Entry]) -> str:
 
 SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
 _INTERVALS = "`ragtasks compare` adds intervals over conversations to the differences."
-_SHORT = 8
+_SHORT, _LONG = 8, 16
 _MOST_CHARACTERS = 60  # for a setting that differs
 _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in fields}
 
@@ -514,8 +654,10 @@ def _entry(entry: Entry) -> Iterator[str]:
     ]
     yield from ["", "unscored:", *map(plain, reasons)] if reasons else []
     yield ""
-    widest = max(map(len, entry.provenance))
-    yield from (f"{name.ljust(widest)}  {plain(value)}" for name, value in entry.provenance.items())
+    # lm_eval tasks of others have few of these fields.
+    fields = {name: text for name, text in entry.provenance.items() if not entry.of_lm_eval or text != UNKNOWN}
+    widest = max(map(len, fields))
+    yield from (f"{name.ljust(widest)}  {plain(value)}" for name, value in fields.items())
 
 
 def _pair(pair: EntryPair) -> Iterator[str]:

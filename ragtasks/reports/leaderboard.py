@@ -46,6 +46,10 @@ class Board:
     best: Mapping[str, float]
     """Metric -> the best score, rounded as shown, if scores differ."""
     has_empty: bool
+    of_lm_eval: bool
+    """Whether it is a task or group of lm_eval that is not of ragtasks."""
+    basis: str
+    """Why such a table is not comparable with the first of its task. Empty if it is the first."""
     cost: str
     """The cost of the front, or empty without a front."""
     missing: str
@@ -151,7 +155,18 @@ def _table(entries: Sequence[Entry]) -> Board:
     best = {metric.name: value for metric in marked if (value := _best(board_standings, metric)) is not None}
     missing = _missing(entries)
     return Board(
-        entries[0].title, shared, fields, tuple(order), best, has_empty, cost, missing, too_few, tuple(board_standings)
+        title=entries[0].title,
+        shared=shared,
+        request_fields=fields,
+        metrics=tuple(order),
+        best=best,
+        has_empty=has_empty,
+        of_lm_eval=entries[0].of_lm_eval,
+        basis=entries[0].basis,
+        cost=cost,
+        missing=missing,
+        too_few=too_few,
+        standings=tuple(board_standings),
     )
 
 

@@ -176,7 +176,7 @@ def spoil(folder: Path) -> dict[str, str]:
         "results_corrupt.json": "a results file of the harness",
         "results_binary.json": "a results file of the harness",
         "results_empty.json": "a results file of the harness",
-        "results_gsm8k.json": "logged samples of a ragtasks task",
+        "results_gsm8k.json": "no numbers of lm_eval tasks",
         "notes.json": "not a results file of the harness",
         "samples_mtrag_reference_1999.jsonl": "without their results file",
         "one/samples_gsm8k_2026-01-01.jsonl": "of another package",
