@@ -41,6 +41,7 @@ SCRIPTS = {
         rf"^\| .* \| (least|half of it|a tenth of it) \|( {NUMBER} \|){{4}}$",
     ),
     "human_evaluation --data REAL/mt-rag-benchmark": (6, rf"^\| win_rate +\| [a-z ,]+\|( +{NUMBER} +\|){{3}}$"),
+    "harness_intervals --samples 2": (8, rf"^\| .* \|( {NUMBER} / {NUMBER} / {NUMBER} \|){{7}}$"),
     "interval_coverage --benchmarks 3 --conversations 10 --icc 0.1": (10, rf"^ +10 +0.10 .*{NUMBER}% +{NUMBER}%$"),
     "judge_noise repeats --trials 2": (8, rf"^\|( {NUMBER} \|){{3}}( {NUMBER}% \|){{6}}$"),
     "judge_noise drift --trials 2 --data REAL": (14, rf"^\|.* \|( {NUMBER}% \|){{3}}$"),
