@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtasks.clients import Usage
 from ragtasks.judges import (
@@ -46,13 +48,13 @@ _MOST_WITHOUT = 0.05
 _DRAWS = 1000
 _NOTE = (
     "agreement: share of people's labels that the judge gives too. agreement of always LABEL: the same if every row "
-    "got the most frequent label. kappa: Cohen's, agreement beyond chance; weighted: by the squared difference "
-    "of the labels' scores. of two people: the same between two people, the ceiling. favours ...: how much higher than "
-    "people the judge scores these answers, compared with the others; 0 is no bias. "
-    " Longer answers have more words than the median, or than the other answer of a pair. prefers what is shown "
-    "first: share over pairs in both orders; 0.5 is no bias. Single answers are shown one at a time, so their order "
-    "has no effect; the order of labels and passages is not varied. undecided: share of rows whose repeated verdicts "
-    "differ. Intervals are over conversations, or over rows without conversations."
+    "got the most frequent label. kappa: Cohen's, agreement beyond chance; weighted: by the squared difference of "
+    "the labels' scores. of two people: the same between two people, the ceiling. favours ...: how much higher the "
+    "judge scores these answers than others with the same labels by people; 0 is no bias. Longer answers have more "
+    "words than the median, or than the other answer of a pair. prefers what is shown first: share over pairs in both "
+    "orders; 0.5 is no bias. Single answers are judged one at a time, so their order has no effect; the order of "
+    "labels and passages is not varied. undecided: share of rows whose repeated verdicts differ. Intervals are over "
+    "conversations, or over rows without conversations."
 )
 
 
@@ -152,8 +154,10 @@ def confusion_tables(card: JudgeCard) -> Iterator[Table]:
     """Yield people's labels by the judge's labels, if the card has any."""
     if card.confusion:
         labels = list(card.confusion)
-        rows: tuple[tuple[Cell, ...], ...] = tuple((label, *card.confusion[label].values()) for label in labels)
-        yield Table(f"Labels of people (rows) and of {card.judge} (columns)", ("people", *labels), rows)
+        rows: list[tuple[Cell, ...]] = [
+            (label, *(card.confusion[label][given] for given in labels)) for label in labels
+        ]
+        yield Table(f"Labels of people (rows) and of {card.judge} (columns)", ("people", *labels), tuple(rows))
 
 
 def _undecided_tables(
@@ -169,9 +173,8 @@ def _undecided_tables(
             lines.append((share, (row.name, ", ".join(row.labels.values()), given, fixed(share))))
     if len(cases) > 1:
         lines.sort(key=lambda line: line[0])
-        note = (
-            f"The other {len(labelled.rows) - len(lines)} of {len(labelled.rows)} rows are stable, or have no verdict."
-        )
+        n = len(labelled.rows)
+        note = f"The other {n - len(lines)} of {n} rows are stable, or have no verdict."
         rows = tuple(line for _, line in lines)
         yield Table(f"Undecided rows of {judge}", ("row", "people", "verdicts", "share"), rows, legend=(note,))
 
@@ -276,58 +279,63 @@ def _confusion(labelled: LabelledRows, judged: Sequence[JudgedRow]) -> dict[str,
     return {label: {other: counts[label, other] for other in labelled.scale} for label in labelled.scale}
 
 
-# Biases: how much higher than people the judge scores answers of a type.
+# Biases: how much higher the judge scores answers of a type than other answers with the same labels of people. Without
+# this condition, a judge that errs at random would seem to prefer whatever people like least.
 
 
 def _biases(judged: Sequence[JudgedRow], rubric: Rubric) -> Iterator[CardRow]:
     firsts = [case.row.response for case in judged]
     seconds = [case.row.second for case in judged if case.shown_first and case.row.second]
-    refusals = [_refusals(firsts), _refusals(seconds)]
-    lengths = [[len(response.text.split()) for response in responses] for responses in (firsts, seconds)]
+    lengths, refusals = _lengths(firsts), _refusals(firsts)
     if seconds:
-        types = {
-            "longer": [np.sign(first - second) for first, second in zip(*lengths, strict=True)],
-            "refusals": [first - second for first, second in zip(*refusals, strict=True)],
+        sides = {
+            "longer": np.subtract(lengths, _lengths(seconds)),
+            "refusals": np.subtract(refusals, _refusals(seconds)),
         }
-        for name, signs in types.items():
-            chosen = [(case.row, sign * _excess(case)) for case, sign in zip(judged, signs, strict=True) if sign]
-            yield _mean_row(rubric.name, f"favours {name}", chosen, -1.0)
-        orders = [(case.row, case.shown_first) for case in judged if case.shown_first]
+    else:
+        sides = {
+            "longer": np.where(np.array(lengths) > statistics.median(lengths or [0]), 1, -1),
+            "refusals": np.where(np.array(refusals) > 0, 1, -1),
+            "later turns": np.array([1 if response.task.turn > 1 else -1 for response in firsts]),
+        }
+    for name, of_rows in sides.items():
+        if (of_rows > 0).any() and (of_rows < 0).any():
+            yield CardRow(rubric.name, f"favours {name}", *_gap(judged, of_rows), int((of_rows > 0).sum()))
+    orders = [(case.row, case.shown_first) for case in judged if case.shown_first]
+    if orders:
         shown_first = [(row, statistics.fmean(values)) for row, values in orders]
         yield _mean_row(rubric.name, "prefers what is shown first", shown_first)
         changed = [(row, float(first != 1 - second)) for row, (first, second) in orders]
         yield _mean_row(rubric.name, "another verdict in the other order", changed)
-        return
-    median = statistics.median(lengths[0]) if judged else 0
-    of_type = {
-        "longer": [length > median for length in lengths[0]],
-        "refusals": [bool(refusal) for refusal in refusals[0]],
-        "later turns": [response.task.turn > 1 for response in firsts],
-    }
-    for name, members in of_type.items():
-        if 0 < sum(members) < len(members):
-            yield CardRow(rubric.name, f"favours {name}", *_gap(judged, members), sum(members))
+
+
+def _lengths(responses: Sequence[Response]) -> list[int]:
+    return [len(response.text.split()) for response in responses]
 
 
 def _refusals(responses: Sequence[Response]) -> list[int]:
-    """Return 1 for each response that refuses, by n-grams."""
+    """Return 1 for each response that refuses, by n-grams, else 0."""
     return [int(label.verdict is IdkVerdict.YES) for label in NgramIdk().detect(responses)]
 
 
-def _excess(case: JudgedRow) -> float:
-    return case.value - case.people
+def _gap(judged: Sequence[JudgedRow], sides: NDArray[Any]) -> tuple[float | None, float | None, float | None]:
+    """Return the mean value of rows on the side above 0 minus that of rows below 0, at equal labels of people.
 
-
-def _gap(judged: Sequence[JudgedRow], members: Sequence[bool]) -> tuple[float | None, float | None, float | None]:
-    """Return the mean excess of the members minus that of the other rows, with its interval."""
+    The differences within the labels are weighted by their precision (Mantel and Haenszel 1959).
+    """
+    strata = {people: number for number, people in enumerate({round(case.people, 6) for case in judged})}
     sums: dict[str, Floats] = {}
-    for case, is_member in zip(judged, members, strict=True):
-        of_cluster = sums.setdefault(case.row.cluster, np.zeros((2, 2)))
-        of_cluster[int(is_member)] += (case.row.weight * _excess(case), case.row.weight)
+    for case, side in zip(judged, sides, strict=True):
+        of_cluster = sums.setdefault(case.row.cluster, np.zeros((len(strata), 2, 2)))
+        if side:
+            of_cluster[strata[round(case.people, 6)], int(side > 0)] += (case.row.weight * case.value, case.row.weight)
 
     def gaps(totals: Floats) -> Floats:
-        means: Floats = totals[:, :, 0] / totals[:, :, 1]
-        return means[:, 1] - means[:, 0]
+        n = totals[..., 1]
+        means = totals[..., 0] / np.where(n > 0, n, 1)
+        weights = n[..., 0] * n[..., 1] / np.where(n.sum(-1) > 0, n.sum(-1), 1)
+        mean_gap: Floats = ((means[..., 1] - means[..., 0]) * weights).sum(-1) / weights.sum(-1)
+        return mean_gap
 
     return _bootstrap(np.array([*sums.values()]), gaps)
 

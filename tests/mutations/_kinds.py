@@ -251,7 +251,7 @@ KINDS: tuple[Kind, ...] = (
         "human evaluation",
         "mtrag/mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
         Form.JSON,
-        ("judges calibrate {w}/mtrag --rubric rl_f --judge openai/none", "report --human-evaluation --data {w}/mtrag"),
+        ("report --human-evaluation --data {w}/mtrag",),
     ),
     Kind(
         "mtrag-s tasks",

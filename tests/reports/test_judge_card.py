@@ -16,9 +16,11 @@ from ragtasks.clients import no_secrets
 from ragtasks.judges import CardRow, JudgeCard, Verdicts, judge_responses, latest_card, rubric_of, store_card
 from ragtasks.records import Response
 from ragtasks.reports.judge_card import calibrate_judges, card_table
+from ragtasks.reports.tables import report_sections
 from ragtasks.results import LabelledRows, read_labelled_rows
 from ragtasks.tables import Table
 from tests.judges._scripted import ScriptedClient, form_of
+from tests.reports._rows import evaluation, row
 
 N = 60
 LABELS = ("no", "partial", "yes")
@@ -125,24 +127,49 @@ def test_intervals_are_over_conversations(tmp_path: Path) -> None:
     assert ten.measure("weighted kappa").low == pytest.approx(one.measure("weighted kappa").low)
 
 
+LONG, SHORT = "Many words follow here, more than in all of the other answers of this file.", "Few words."
+REFUSAL = "I don't have specific information about it."
+
+
 def test_a_judge_that_prefers_long_answers_or_refusals_favours_them(tmp_path: Path) -> None:
-    rows = [
-        {
-            "label": "no",
-            "answer": "Many words follow here, more than in all of the other answers of this file."
-            if n % 2
-            else "Few words.",
-        }
-        for n in range(N - 10)
-    ]
-    rows += [{"label": "no", "answer": "I don't have specific information about it."} for _ in range(10)]
-    labelled = labelled_rows(tmp_path, rows)
-    length, _ = calibrated(tmp_path, labelled, lambda prompt, _: "yes" if "Many words" in prompt else "no")
+    answers = [LONG if n % 2 else SHORT for n in range(N - 10)] + [REFUSAL] * 10
+    labelled = labelled_rows(tmp_path, [{"label": "no", "answer": answer} for answer in answers])
+    length, _ = calibrated(tmp_path, labelled, lambda prompt, _: "yes" if LONG in prompt else "no")
     assert length.measure("favours longer").low > 0
-    refusal, _ = calibrated(tmp_path, labelled, lambda prompt, _: "yes" if "specific information" in prompt else "no")
+    refusal, _ = calibrated(tmp_path, labelled, lambda prompt, _: "yes" if REFUSAL in prompt else "no")
     assert refusal.measure("favours refusals").value == pytest.approx(1)
     even, _ = calibrated(tmp_path, labelled, lambda *_: "no")
     assert value_of(even, "favours longer") == 0
+
+
+def test_a_judge_that_errs_at_random_favours_nothing(tmp_path: Path) -> None:
+    """People like long answers: errors of the judge lower their score, as they raise that of short ones."""
+    rows = [{"label": "yes", "answer": LONG if n % 5 < 3 else SHORT} for n in range(150)]
+    rows += [{"label": "no", "answer": LONG if n % 5 < 1 else SHORT} for n in range(150)]
+    rng = random.Random(4)
+    flips = [rng.random() < 0.3 for _ in rows]
+
+    def label_of(prompt: str, _: str) -> str:
+        n = number_in(prompt)
+        return "yes" if (rows[n]["label"] == "yes") ^ flips[n] else "no"
+
+    longer = calibrated(tmp_path, labelled_rows(tmp_path, rows), label_of)[0].measure("favours longer")
+    assert longer.low < 0 < longer.high
+
+
+def test_a_judge_of_pairs_that_prefers_the_longer_answer_favours_it(tmp_path: Path) -> None:
+    rows = [{"label": "ab"[n % 2], "answer": (LONG, SHORT)[n % 3 == 0], "answer_2": "Some words."} for n in range(N)]
+    rows += [{"label": "ab"[n % 2], "answer": "One.", "answer_2": "Three words here."} for n in range(N)]
+    labelled = labelled_rows(tmp_path, rows, "pairwise")
+
+    def longer(prompt: str, _: str) -> str:
+        texts = {"Some words.": 2, LONG: 14, SHORT: 2, "One.": 1, "Three words here.": 3}
+        present = sorted((prompt.index(text), n) for text, n in texts.items() if text in prompt)
+        (_, first), (_, second) = present
+        return "tie" if first == second else "ab"[first < second]
+
+    card, _ = calibrated(tmp_path, labelled, longer, "pairwise")
+    assert value_of(card, "favours longer") == pytest.approx(1)
 
 
 def test_a_judge_of_pairs_that_prefers_the_first_has_a_bias_of_position(tmp_path: Path) -> None:
@@ -196,6 +223,15 @@ def test_a_card_states_what_it_cannot_show(tmp_path: Path, labels: Sequence[str]
     assert warning in tables[0].legend[0]
     if len(labels) == 1:
         assert card.measure("weighted kappa").value is None
+
+
+def test_a_report_shows_cards_with_their_confusion_tables(tmp_path: Path) -> None:
+    labelled = labelled_rows(tmp_path, [{"label": LABELS[n % 2]} for n in range(N)])
+    card, tables = calibrated(tmp_path, labelled, lambda prompt, _: LABELS[number_in(prompt) % 2])
+    provenance = {"task": {"scoring": {"judge_cards": [card.json_values] * 2}}}
+    shown = replace(evaluation([row(1, 0.5)]), provenance=provenance)
+    titles = [table.title for section in report_sections([shown]) for table in section.tables]
+    assert [title for title in titles if "scripted" in title] == [table.title for table in tables]
 
 
 def test_few_conversations_have_no_interval(tmp_path: Path) -> None:

@@ -167,10 +167,12 @@ def test_results_contain_the_cards_of_their_judges() -> None:
         "local", "2026-01-01T00:00:00", "made", rubric_words("rl_f"), (CardRow("rl_f", "alpha", 0.5, n=9),)
     )
     card_folder().mkdir(parents=True)
-    for stored in (card, replace(card, judge="another")):
+    refusals_card = replace(card, rubrics=rubric_words("idk"), time="2026-01-02T00:00:00")
+    for stored in (card, refusals_card, replace(card, time="2025-01-01T00:00:00"), replace(card, judge="another")):
         store_card(card_folder(), stored)
     text = scorer(judges=[{"model": "local", "base_url": "http://127.0.0.1:9"}]).provenance()
-    assert text["judge_cards"] == [card.json_values]
+    by_time = sorted(text["judge_cards"], key=lambda saved: saved["time"])
+    assert by_time == [card.json_values, refusals_card.json_values], "the newest card of each rubric"
 
 
 def rubric_words(name: str) -> dict[str, str]:

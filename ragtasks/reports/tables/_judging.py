@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ragtasks.judges import CLARIFICATION, IDK
 from ragtasks.metrics import EncoderIdk, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import IdkVerdict, Score
-from ragtasks.reports.judge_card import card_table
+from ragtasks.reports.judge_card import card_table, confusion_tables
 from ragtasks.reports.tables._scores import plain_mean
 from ragtasks.results import Evaluation, ScoredAnswer, cards_in
 from ragtasks.tables import Cell, Table, Value, fixed, grouped
@@ -87,7 +87,7 @@ def _agreements(rows: Sequence[ScoredAnswer]) -> Iterator[tuple[str, str, Score,
 
 def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the cards of the judges at the time of the scoring, each once."""
-    return [card_table(card) for card in cards_in(evaluations)]
+    return [table for card in cards_in(evaluations) for table in (card_table(card), *confusion_tables(card))]
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
