@@ -22,6 +22,7 @@ from ragtasks.config import (
     SAMPLE_ENCODER,
     EvaluationConfig,
     config_from_options,
+    is_failed_turn,
     select_prompts,
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path_error
@@ -252,6 +253,8 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
     "prompts": lambda value: value in ("ours", "official"),
     # Metrics that the user has installed.
     "metrics": lambda value: isinstance(value, list) and all(name in added_metric_names() for name in value),
+    # A name and a number for tables.
+    "failed_turn": is_failed_turn,
 }
 """Setting -> whether a value may be used without the user naming it. Values of other settings are never used."""
 

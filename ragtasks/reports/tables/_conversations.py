@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ragtasks.config import FailedTurn
+from ragtasks.config import FailedTurn, config_from_options
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
 from ragtasks.reports.tables._scores import (
@@ -134,11 +134,12 @@ def failed_turn_definition(evaluations: Sequence[Evaluation], given: FailedTurn 
         ConfigurationError: if the results have different definitions, or one names an unknown metric or turn error.
     """
     stored = [
-        FailedTurn.model_validate(value_at(provenance, "configuration", "failed_turn") or {})
+        config_from_options({"failed_turn": value_at(provenance, "configuration", "failed_turn")}).failed_turn
         for evaluation in evaluations
         for provenance in evaluation.provenance.values()
     ]
-    definitions = list(dict.fromkeys(stored)) or [FailedTurn()] if given is None else [given]
+    own = [definition or FailedTurn() for definition in dict.fromkeys(stored)] or [FailedTurn()]
+    definitions = list(dict.fromkeys(own)) if given is None else [given]
     if len(definitions) > 1:
         names = "; ".join(map(str, definitions))
         raise ConfigurationError(f"failed_turn differs between the results: {names}. Next step: add --failed-turn")
@@ -191,9 +192,8 @@ def _conversation(
     states = {number: has_failed(row, definition) for number, row in rows_of.items()}
     numbers = sorted({*expected, *rows_of})
     next_of = dict(pairwise(numbers))
-    last = max(rows_of)
     turns = [
-        Turn(rows_of[number], states[number], states.get(next_of.get(number, last + 1)), is_last=number == last)
+        Turn(rows_of[number], states[number], states.get(next_of.get(number, 0)), is_last=number == numbers[-1])
         for number in numbers
         if number in rows_of
     ]

@@ -16,7 +16,7 @@ from ragtasks.reports.tables._conversations import TITLE, conversation_tables
 from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.tables import Format, Table, Value
 from tests._messages import raises
-from tests.reports._saved import facts_of, save
+from tests.reports._saved import facts, facts_of, save
 
 NAMES = "abcdefghijkl"
 TASKS = tuple((conversation, turn) for conversation in NAMES for turn in (1, 2, 3))
@@ -63,6 +63,9 @@ def test_failures_recovery_and_the_curve_count_conversations(tmp_path: Path) -> 
     assert row["failed turns"] == pytest.approx(4 / 36)
     # a fails again after turn 1 and recovers after turn 2, c recovers, and b has no turn after its failure.
     assert row["recovered"] == pytest.approx(2 / 3)
+    recovered = whole.rows[0][whole.columns.index("recovered")]
+    assert isinstance(recovered, Value)
+    assert (recovered.n_scored, recovered.n) == (3, 3)
     assert [(row["at risk"], row["first failures"], row[SURVIVAL]) for row in rows_of(by_turn)] == [
         (12, 1, pytest.approx(11 / 12)),
         (11, 1, pytest.approx(10 / 12)),
@@ -96,6 +99,17 @@ def test_a_missing_turn_is_unscored_unless_the_benchmark_leaves_it_out(tmp_path:
     assert [(cell.n_scored, cell.n) for cell in cells if isinstance(cell, Value)] == [(12, 12), (11, 12)]
     assert "Not all tasks" not in conversation_tables([all_tasks], None)[0].note
     assert "Not all tasks of m in reference (35 of 36) were" in conversation_tables([cut], None)[0].note
+
+
+def test_half_failed_is_the_first_turn_with_half_of_the_conversations(tmp_path: Path) -> None:
+    half = {f"{name}<::>2": "missed" for name in "abcdef"}
+    assert rows_of(conversation_tables([saved(tmp_path, half)], None)[0])[0]["half failed"] == "turn 2"
+
+
+def test_a_conversation_is_censored_before_its_missing_turn(tmp_path: Path) -> None:
+    tasks = tuple(task for task in TASKS if task != ("a", 2))
+    by_turn = conversation_tables([saved(tmp_path, {}, tasks=tasks, n_tasks=36)], None)[1]
+    assert [row["at risk"] for row in rows_of(by_turn)] == [12, 11, 11]
 
 
 def test_recovery_is_unknown_if_the_next_turn_is_missing(tmp_path: Path) -> None:
@@ -166,6 +180,21 @@ def test_results_with_other_definitions_are_not_put_in_one_table(tmp_path: Path)
     assert not table.rows
     assert "rb_alg below 0.3; any turn error. Next step: add --failed-turn" in table.note
     assert len(conversation_tables(evaluations, None, FailedTurn())) == 3
+
+
+def test_a_definition_of_a_file_that_is_none_is_a_note(tmp_path: Path) -> None:
+    for number, value in enumerate((3, {"metric": "rb_alg"}, {"metric": "of another package", "below": 1})):
+        change = facts(configuration={"run": "official", "failed_turn": value})
+        (table,) = conversation_tables([saved(tmp_path / str(number), FAILURES, change=change)], None)
+        assert table.note.startswith("Not computed: ")
+
+
+def test_settings_of_one_system_are_compared_on_the_conversations_that_both_have(tmp_path: Path) -> None:
+    short = tuple(task for task in TASKS if task != ("a", 3))
+    saved(tmp_path, FAILURES, "m")
+    saved(tmp_path, {}, "m", day=2, setting="full_rag", tasks=short)
+    pairs = compare_evaluations(read_evaluations([tmp_path]), by="setting", metrics=["failure_free"]).pairs
+    assert [pair.difference.n_values for pair in pairs] == [11]
 
 
 def test_unknown_names_in_a_definition_are_errors(tmp_path: Path) -> None:
