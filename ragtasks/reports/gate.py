@@ -266,7 +266,8 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
     notes = [*recalibrated, *notes, *candidate.warnings]
     rows = [] if problems else [_tested(test, config) for test in _tests(candidate, baseline, config)]
     rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
-    notes += [f"listed and not deciding: {text}" for text in dict.fromkeys(t for row in rows for t in row.objections)]
+    if any(row.decides for row in rows):
+        notes += [f"judges do not decide: {text}" for text in dict.fromkeys(t for row in rows for t in row.objections)]
     return Gate(
         candidate=candidate.name,
         baseline=baseline.name,

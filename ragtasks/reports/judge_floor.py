@@ -19,7 +19,8 @@ RubricPrompts = tuple[str, str]
 """Name of a rubric, and the fingerprint of its prompts. The fingerprint is empty if results do not contain it."""
 
 FLOOR_STEP = (
-    "Next step: people's labels and `ragtasks judges calibrate LABELS --judge J --repeats 2`, or `anchored_judges`"
+    "Next step: `ragtasks judges label RESULTS --output labels.jsonl`, labels by people, and "
+    "`ragtasks judges calibrate labels.jsonl --rubric RUBRIC --repeats 2 --judge J`"
 )
 _RUBRIC = re.compile(r'"(\w+)": "[^"]*\(([^()"]+)\)"')
 

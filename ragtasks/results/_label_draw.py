@@ -30,6 +30,7 @@ _SPREAD = 0.1  # largest difference of verdicts that agree: one step of ten
 _MIDDLE = (0.3, 0.7)  # mean verdicts between these are near the middle
 _OPEN_SHARE = 2.0  # share of an open stratum, relative to another of its size
 _MASKED, _CHECKED = 8, 4  # hexadecimal digits
+_TEXT = "w"  # a spreadsheet takes 12e45 for a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,13 @@ def _spread(stratum: Sequence[ScoredAnswer], size: int, chance: random.Random) -
 def masked_weight(weight: int, name: str) -> str:
     """Return a weight that only `unmasked_weight` can read, with the id of its row."""
     masked = weight ^ int(canonical_hash([DRAW, name])[:_MASKED], 16)
-    return f"{masked:0{_MASKED}x}{canonical_hash([DRAW, name, weight])[:_CHECKED]}"
+    return f"{_TEXT}{masked:0{_MASKED}x}{canonical_hash([DRAW, name, weight])[:_CHECKED]}"
 
 
 def unmasked_weight(text: str, name: str) -> int | None:
     """Return the weight of a row, or None if the text or the id was edited."""
     try:
-        weight = int(text[:_MASKED], 16) ^ int(canonical_hash([DRAW, name])[:_MASKED], 16)
+        weight = int(text.removeprefix(_TEXT)[:_MASKED], 16) ^ int(canonical_hash([DRAW, name])[:_MASKED], 16)
     except ValueError:
         return None
     return weight if masked_weight(weight, name) == text else None

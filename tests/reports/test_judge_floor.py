@@ -83,7 +83,7 @@ def test_free_metrics_decide_and_judged_ones_are_listed_with_the_reason() -> Non
         ("rouge_l", True, GateStatus.NOT_WORSE),
         ("rb_llm", False, GateStatus.WORSE),
     ]
-    assert "listed and not deciding: gpt, rb_llm: no card" in found.notes
+    assert "judges do not decide: gpt, rb_llm: no card" in found.notes
     alone = gate(WORSE, BEFORE, GateConfig(margins={"rb_llm": 0.05}))
     assert alone.verdict is GateStatus.CANNOT_SAY
     assert alone.sentence.startswith("cannot say: no judge may decide: gpt, rb_llm: no card. Next step: ")

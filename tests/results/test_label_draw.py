@@ -113,7 +113,7 @@ def test_a_masked_weight_is_read_back_and_an_edited_one_is_not() -> None:
     for weight in (1, 17, 123_456):
         assert unmasked_weight(masked_weight(weight, "a"), "a") == weight
         assert unmasked_weight(masked_weight(weight, "a"), "b") is None
-    for text in ("", "17", "xyzxyzxyzxyz", masked_weight(17, "a")[:-1]):
+    for text in ("", "17", "xyzxyzxyzxyz", masked_weight(17, "a")[:-1], masked_weight(17, "a")[1:]):
         assert unmasked_weight(text, "a") is None
 
 
