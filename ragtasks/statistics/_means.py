@@ -427,54 +427,39 @@ class Balance:
     """Item -> class."""
 
 
-def estimate_balanced(
-    values: Sequence[float | None],
-    clusters: Sequence[str],
-    classes: Sequence[str],
-    names: Sequence[str],
-    bounds: tuple[float, float] = UNBOUNDED,
-) -> Estimate:
-    """Return the mean of the means of classes, with its interval; `classes` has that of each item, `names` all."""
-    return _estimate(_cluster_balanced(values, clusters, classes, names, bounds=bounds), 0.95, None)
-
-
 def _cluster_balanced(
-    values: Sequence[float | None],
-    clusters: Sequence[str],
-    classes: Sequence[str],
-    names: Sequence[str],
-    *,
+    values: Mapping[str, float | None],
+    cluster_of: Mapping[str, str],
+    balance: Balance,
     bounds: tuple[float, float],
-    extra_error: float = 0.0,
+    extra_error: float,
 ) -> Clustered:
-    """Return the values summed by cluster so that their mean is the balanced mean; none if a class has no value."""
-    scored = [
-        (value, cluster_name, class_name)
-        for value, cluster_name, class_name in zip(values, clusters, classes, strict=True)
-        if value is not None
-    ]
-    members = grouped(scored, lambda item: item[2])
-    absent = [name for name in names if name not in members]
-    if absent:
-        nothing = cluster([None] * len(values), clusters, bounds)
+    """Return the values of items summed by cluster so that their mean is the balanced mean.
+
+    Without a value in some class, there is no mean.
+    """
+    scored = {item: value for item, value in values.items() if value is not None}
+    members = grouped(scored, lambda item: balance.class_of[item])
+    if absent := [name for name in balance.classes if name not in members]:
+        nothing = cluster([None] * len(values), [cluster_of[item] for item in values], bounds)
         return replace(nothing, missing=f"no score on {' and '.join(absent)} tasks")
-    means = {name: math.fsum(value for value, *_ in items) / len(items) for name, items in members.items()}
-    weights = {name: len(scored) / len(means) / len(items) for name, items in members.items()}
-    mean = math.fsum(means.values()) / len(means)
-    items_of = grouped(scored, lambda item: item[1])
+    means = {name: math.fsum(scored[item] for item in items) / len(items) for name, items in members.items()}
+    mean, n = math.fsum(means.values()) / len(means), len(scored)
+    weights = {item: n / len(means) / len(items) for items in members.values() for item in items}
+    gaps = {item: weights[item] * (value - means[balance.class_of[item]]) for item, value in scored.items()}
+    items_of = grouped(scored, lambda item: cluster_of[item])
     ids = tuple(sorted(items_of))
-    counts = np.array([math.fsum(weights[name] for *_, name in items_of[id_]) for id_ in ids], dtype=np.float64)
-    gaps = [math.fsum(weights[name] * (value - means[name]) for value, _, name in items_of[id_]) for id_ in ids]
+    counts = np.array([math.fsum(weights[item] for item in items_of[name]) for name in ids], dtype=np.float64)
     return Clustered(
         ids=ids,
-        sums=mean * counts + np.array(gaps, dtype=np.float64),
+        sums=mean * counts + np.array([math.fsum(gaps[item] for item in items_of[name]) for name in ids]),
         counts=counts,
-        n_values=len(scored),
-        n_unscored=len(values) - len(scored),
-        spread=math.fsum((weights[name] * (value - means[name])) ** 2 for value, _, name in scored),
+        n_values=n,
+        n_unscored=len(values) - n,
+        spread=math.fsum(gap**2 for gap in gaps.values()),
         bounds=bounds,
         extra_error=extra_error,
-        half_step=_step(value for value, *_ in scored) * min(weights.values()) / (2 * len(scored)),
+        half_step=_step(scored.values()) * min(weights.values()) / (2 * n),
     )
 
 
@@ -616,12 +601,9 @@ class Column:
         self, values: Mapping[str, float | None], bounds: tuple[float, float], extra_error: float
     ) -> Clustered:
         """Return values of this column's items, or differences of its values, summed by cluster."""
-        scores, clusters = list(values.values()), [self.cluster_of[item] for item in values]
-        if self.balance is None:
-            return cluster(scores, clusters, bounds, extra_error)
-        classes = [self.balance.class_of[item] for item in values]
-        names = self.balance.classes
-        return _cluster_balanced(scores, clusters, classes, names, bounds=bounds, extra_error=extra_error)
+        if self.balance is not None:
+            return _cluster_balanced(values, self.cluster_of, self.balance, bounds, extra_error)
+        return cluster(list(values.values()), [self.cluster_of[item] for item in values], bounds, extra_error)
 
     def map_error(self, values: Mapping[str, float | None]) -> float:
         """Return the standard error of the mean of some values due to the map of this column's scores."""

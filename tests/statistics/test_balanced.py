@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.statistics import Balance, Column, compare, estimate_balanced, mean_columns
+from ragtasks.statistics import Balance, Column, Estimate, compare, mean_columns
 
 COMMON, RARE = "answerable", "unanswerable"
 BOUNDS = (0.0, 1.0)
@@ -23,6 +23,11 @@ ITEMS = st.lists(
 def column(values: Mapping[str, float | None], classes: Mapping[str, str], clusters: Mapping[str, str]) -> Column:
     balance = Balance((COMMON, RARE), classes)
     return Column("data", "full_rag", "balanced", "a", values, clusters, bounds=BOUNDS, balance=balance)
+
+
+def estimated(values: Mapping[str, float | None], classes: Mapping[str, str], clusters: Mapping[str, str]) -> Estimate:
+    (mean,) = mean_columns([column(values, classes, clusters)])
+    return mean.estimate
 
 
 def drawn(
@@ -42,8 +47,8 @@ def drawn(
 
 @given(ITEMS)
 def test_the_mean_is_the_mean_of_the_class_means(items: list[tuple[float | None, int, str]]) -> None:
-    values, clusters, classes = ([item[index] for item in items] for index in range(3))
-    estimate = estimate_balanced(values, list(map(str, clusters)), classes, (COMMON, RARE), BOUNDS)
+    values, clusters, classes = ({str(number): item[index] for number, item in enumerate(items)} for index in range(3))
+    estimate = estimated(values, classes, {item: str(cluster) for item, cluster in clusters.items()})
     scored = {name: [value for value, _, of in items if of == name and value is not None] for name in (COMMON, RARE)}
     if all(scored.values()):
         assert estimate.value == pytest.approx(sum(np.mean(part) for part in scored.values()) / 2)
@@ -55,7 +60,7 @@ def test_the_mean_is_the_mean_of_the_class_means(items: list[tuple[float | None,
 
 def test_the_standard_error_is_that_of_two_means_over_the_same_conversations() -> None:
     values, classes, clusters = drawn(np.random.default_rng(1))
-    (mean,) = mean_columns([column(values, classes, clusters)])
+    error = estimated(values, classes, clusters).standard_error
     ids = sorted(set(clusters.values()))
     gaps = np.zeros(len(ids))
     for name in (COMMON, RARE):  # the delta method, class by class
@@ -64,7 +69,7 @@ def test_the_standard_error_is_that_of_two_means_over_the_same_conversations() -
         for item in items:
             gaps[ids.index(clusters[item])] += (values[item] - of_class) / len(items) / 2
     n = len(ids)
-    assert mean.estimate.standard_error == pytest.approx(math.sqrt(n / (n - 1) * (gaps**2).sum()))
+    assert error == pytest.approx(math.sqrt(n / (n - 1) * (gaps**2).sum()))
 
 
 def test_a_comparison_balances_the_items_that_both_scored() -> None:
@@ -83,14 +88,9 @@ def test_a_comparison_balances_the_items_that_both_scored() -> None:
 
 def test_intervals_contain_the_true_mean_in_95_percent_of_samples() -> None:
     rng = np.random.default_rng(4)
-    truth = estimate_balanced(*map(list, _lists(rng, 8_000)), (COMMON, RARE), BOUNDS).value
+    truth = estimated(*drawn(rng, 8_000)).value
     n_inside = 0
     for _ in range(200):
-        estimate = estimate_balanced(*map(list, _lists(rng, 60)), (COMMON, RARE), BOUNDS)
+        estimate = estimated(*drawn(rng))
         n_inside += estimate.low <= truth <= estimate.high
     assert 0.92 <= n_inside / 200 <= 0.985
-
-
-def _lists(rng: np.random.Generator, n_conversations: int) -> tuple[list[float], list[str], list[str]]:
-    values, classes, clusters = drawn(rng, n_conversations)
-    return list(values.values()), list(clusters.values()), list(classes.values())

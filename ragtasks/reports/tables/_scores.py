@@ -20,7 +20,6 @@ from ragtasks.statistics import (
     Estimate,
     Mean,
     Repeatability,
-    estimate_balanced,
     estimate_mean,
     mean_columns,
     repeatability,
@@ -89,15 +88,15 @@ def estimate_of(
     rows: Sequence[ScoredAnswer], metric: str, bounds: tuple[float, float], *, n_absent: int = 0
 ) -> Estimate:
     """Return a metric's mean over some rows, with its interval over their conversations."""
+    if metric == BALANCED_ANS_ACC.name:
+        (mean,) = mean_columns([column_of(rows, BALANCED_ANS_ACC, "")])
+        return mean.estimate
     undefined_on = next((side.undefined_on for side in SIDES if side.name == metric), frozenset())
     rows = [row for row in rows if row.task.answerability not in undefined_on]
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
-    clusters = [row.task.conversation_id for row in rows] + [""] * n_absent
-    if metric == BALANCED_ANS_ACC.name:
-        return estimate_balanced(values, clusters, [*map(_class_of, rows), *[""] * n_absent], _CLASSES, bounds)
     n_scored = sum(value is not None for value in values)
     extra = shared_error((row.moves[metric] for row in rows if metric in row.moves), n_scored)
-    return estimate_mean(values, clusters, bounds, extra)
+    return estimate_mean(values, [row.task.conversation_id for row in rows] + [""] * n_absent, bounds, extra)
 
 
 BOTH_SIDES = " / ".join(side.name for side in SIDES)
