@@ -312,6 +312,7 @@ def _citations(evaluations: Sequence[Evaluation], present: Mapping[str, Metric])
             (*names, kind.value.replace("_", " "), *_counted(answers, kind))
             for names, answers in by_setting(evaluations)
             for kind in CitationKind
+            if KIND_METRICS[kind].name in present
         ]
         yield Table("Citations one by one", _KIND_COLUMNS, tuple(rows), _KINDS)
 
@@ -327,7 +328,10 @@ def _counted(rows: Sequence[ScoredAnswer], kind: CitationKind) -> tuple[int, Val
         for share, amount in zip(shares, amounts, strict=True)
     ]
     total = round(sum(count for count in counts if count is not None))
-    return total, estimate_ratio(counts, amounts, [row.task.conversation_id for row in rows])
+    overall = estimate_ratio(counts, amounts, [row.task.conversation_id for row in rows])
+    if overall.low is None or overall.high is None:
+        return total, overall
+    return total, replace(overall, low=max(0.0, overall.low), high=min(1.0, overall.high))
 
 
 def _ranking(overview: Table) -> Iterator[Table]:

@@ -336,6 +336,17 @@ def test_the_kinds_of_citations_are_counted_over_all_answers() -> None:
     ]
 
 
+def test_the_interval_of_a_kind_stays_between_0_and_1() -> None:
+    suite = "mtrag+cited_never_shown+n_citations+n_statements"
+    rows = [
+        row(n, 0.1, values={"cited_never_shown": float(n == 1), "n_citations": 2.0, "n_statements": 2.0})
+        for n in range(20)
+    ]
+    table = named(section(evaluation(rows, suite=suite)), "Citations one by one")
+    (cell,) = (line[4] for line in table.rows if line[2] == "never shown" and isinstance(line[4], Value))
+    assert (cell.low, cell.value) == (0.0, 0.05)
+
+
 def test_an_evaluation_without_scores_still_has_a_report() -> None:
     found = section(evaluation([row(1, None, values={"rb_alg": None})]))
     table = named(found, "By setting")
