@@ -316,17 +316,10 @@ def _weighted(value: Any) -> tuple[float, float] | None:
     return (pair[0], pair[1]) if len(pair) == 2 and pair[0] is not None and pair[1] else None
 
 
-def _brier(value: Any) -> tuple[float, float] | None:
-    """Return the Brier score of a document from its right class and the probabilities of all classes."""
-    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], int):
-        return None
-    right, logged = value
-    # The harness logs the array of numpy as text.
-    texts = logged.strip("[] \n").split() if isinstance(logged, str) else logged if isinstance(logged, list) else []
-    shares = [_number(share) for share in texts]
-    if not shares or None in shares or not 0 <= right < len(shares):
-        return None
-    return math.fsum(((share or 0.0) - (index == right)) ** 2 for index, share in enumerate(shares)), 1.0
+def _listed(value: Any) -> tuple[float, float] | None:
+    """Return the sum and the number of values, such as those of the instructions of IFEval."""
+    numbers = [_number(part) for part in value] if isinstance(value, list) else []
+    return (math.fsum(number or 0.0 for number in numbers), len(numbers)) if numbers and None not in numbers else None
 
 
 _MEAN = _Form(lambda mean: mean, lambda _: 1.0, _single)
@@ -336,47 +329,34 @@ _FORMS = {
     "perplexity": _Form(lambda mean: math.exp(-mean), lambda mean: -math.exp(-mean), _single, 1.0),
     "weighted_perplexity": _Form(lambda ratio: math.exp(-ratio), lambda ratio: -math.exp(-ratio), _weighted, 1.0),
     "bits_per_byte": _Form(lambda ratio: -ratio / math.log(2), lambda _: -1 / math.log(2), _weighted, 0.0),
-    "brier_score": _Form(lambda mean: mean, lambda _: 1.0, _brier, 0.0),
+    "mean of all lists": _Form(lambda mean: mean, lambda _: 1.0, _listed),
 }
-"""Aggregation of the harness -> its form."""
-
-_USUAL = {
-    **dict.fromkeys(("word_perplexity", "byte_perplexity"), "weighted_perplexity"),
-    **{name: name for name in ("perplexity", "bits_per_byte", "brier_score", "bleu", "chrf", "chrf++", "ter")},
-    "mcc": "matthews_corrcoef",
-}
-"""Metric -> aggregation of the harness if its task names none. Others are means, or `f1` over pairs of classes."""
-_TOGETHER = {"median", "f1", "matthews_corrcoef", "bleu", "chrf", "chrf++", "ter", "bypass"}
-"""Aggregations of the harness whose number is not a mean of values of documents."""
+"""Aggregation of the harness -> its form. The last one has no name in the harness."""
 
 
 def _metric(results: _ResultsFile, task: str, key: _Key, logged: Mapping[str, Any]) -> HarnessMetric:
     reported = results.number(task, *key)
     listed = value_at(results.content, "configs", task, "metric_list")
     options: Mapping[str, Any] = next((row for row in listed or () if value_at(row, "metric") == key.metric), {})
-    declared = options.get("aggregation") or _USUAL.get(key.metric)
-    values: Mapping[str, float | None] = {}
-    refused, aggregation = "", str(declared or "")
-    if declared in _TOGETHER:
-        refused = f"{declared} is computed over all documents together, so documents have no values"
-    elif reported is None:
+    declared = str(options.get("aggregation") or "")
+    is_named = bool(declared) and not set(declared) & set("(<")  # else the code of a function, or nothing
+    candidates = [declared] if declared in _FORMS else [] if is_named or reported is None else list(_FORMS)
+    aggregation = next((name for name in candidates if _fits(_FORMS[name], reported, logged)), "")
+    refused = ""
+    if reported is None:
         n_missing = sum(value is None for value in logged.values())
         refused = "the results file has no number (NaN)" + (
             f", as {n_missing} documents have none" if n_missing else ""
         )
-    else:
-        fitting = [
-            name for name in ([declared] if declared in _FORMS else _FORMS) if _fits(_FORMS[name], reported, logged)
-        ]
-        aggregation = fitting[0] if fitting else aggregation
-        if fitting:
-            values = _influences(_FORMS[aggregation], reported, logged)
-        elif declared in _FORMS and (mean := _ratio(_FORMS[declared], logged)) is not None:
+    elif not aggregation:
+        mean = _ratio(_FORMS[declared], logged) if declared in _FORMS else None
+        if mean is not None:
             expected = f"samples with the same {key.name} of {task} ({reported:.6g})"
             found = f"{_FORMS[declared].number(mean):.6g}"
             raise unusable_error("results", results.path, expected, found, _RESTORE)
-        else:
-            refused = "the reported number is no mean of the logged values, so documents have no values"
+        what = declared if is_named else "the number"
+        refused = f"{what} is computed over all documents together, so documents have no values"
+    values = _influences(_FORMS[aggregation], reported or 0.0, logged) if aggregation else {}
     scored = {value for value in values.values() if value is not None}
     return HarnessMetric(
         name=key.name,
@@ -399,10 +379,10 @@ def _ratio(form: _Form, logged: Mapping[str, Any]) -> float | None:
     return math.fsum(value for value, _ in known) / total if known and total and len(known) == len(pairs) else None
 
 
-def _fits(form: _Form, reported: float, logged: Mapping[str, Any]) -> bool:
+def _fits(form: _Form, reported: float | None, logged: Mapping[str, Any]) -> bool:
     ratio = _ratio(form, logged)
     try:
-        return ratio is not None and _is_close(form.number(ratio), reported)
+        return ratio is not None and reported is not None and _is_close(form.number(ratio), reported)
     except OverflowError:
         return False
 

@@ -19,7 +19,12 @@ from ragtasks.statistics import Estimate, estimate_mean, estimate_ratio
 from tests._evaluations import results_file
 from tests._messages import raises
 
-REFUSED = {("local_checks", "f1"), ("local_choices", "mcc"), ("local_lengths", "middle")}
+REFUSED = {
+    ("local_checks", "f1"),
+    ("local_choices", "mcc"),
+    ("local_choices", "brier_score"),
+    ("local_lengths", "middle"),
+}
 
 
 def tasks_in(folder: Path, cluster: str = "") -> dict[str, HarnessTask]:

@@ -22,7 +22,14 @@ def pass_at(references: list[str], predictions: list[list[str]]) -> dict[str, fl
 
 
 def length_statistics(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
-    """Return metrics of other types: a text's length, a truth value, and a number that some documents lack."""
+    """Return metrics of other types: a text's length, a truth value, a list, and a number that some documents lack."""
     (answer,) = results
     values: dict[str, Any] = {"n_letters": len(answer), "ends": answer.endswith("."), "middle": len(answer)}
+    values["words"] = [word.isalpha() for word in answer.split()]
     return values if len(doc["question"]) % 5 else values | {"rare": 0.25 * len(answer)}
+
+
+def mean_of_lists(items: list[list[bool]]) -> float:
+    """Return the mean of all values in lists, as IFEval does for instructions."""
+    values = [value for item in items for value in item]
+    return sum(values) / len(values)
