@@ -330,6 +330,10 @@ def _compare_results(paths: list[Path], wanted: _Comparing, cluster: str, form: 
         tasks = read_harness_tasks(paths, cluster=cluster, left_out=skipped.setdefault)
         evaluations = read_evaluations(paths, left_out=skipped.setdefault, skip_others=True)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
+        if cluster and not tasks:
+            raise ConfigurationError(
+                "--cluster: tasks of ragtasks have conversations as clusters. Next step: leave it out"
+            )
         of_others = {name for task in tasks for metric in task.metrics for name in (metric, metric.partition(",")[0])}
         theirs = [
             name for name in wanted.metrics if tasks and (not evaluations or name.removesuffix(",none") in of_others)
@@ -345,12 +349,12 @@ def _compare_results(paths: list[Path], wanted: _Comparing, cluster: str, form: 
                 done.append(part())
             except ConfigurationError as error:
                 errors.append(error)
-    if errors and not done:
-        if tasks and skipped:
-            read_harness_tasks(paths, cluster=cluster)  # raises the error of the unreadable file
-        raise errors[0]
-    for line in (*skipped, *map(str, errors)):
+    if tasks and skipped and not done:
+        read_harness_tasks(paths, cluster=cluster)  # raises the error of the unreadable file
+    for line in (*skipped, *map(str, errors if done else [])):
         leave_out(line)
+    if not done:
+        raise errors[0]
     compared = [comparisons for _, comparisons in done if comparisons is not None]
     is_csv = compared and form is Format.CSV
     put(comparisons_csv(compared) if is_csv else render([section for found, _ in done for section in found], form))

@@ -82,44 +82,31 @@ def harness_columns(
     if unknown := [name for name in wanted if name not in offered]:
         raise ConfigurationError(f"unknown metric {unknown[0]!r}: {close_matches(unknown[0], offered)}")
     named = _numbered(tasks)
-    sides_of = grouped(named, lambda task: task.name)
-    if are_pairs and all(len(sides) == 1 for sides in sides_of.values()):
-        models = " and ".join(
-            f"{model} ({shortened_list([task.name for task in of_model], 2)})"
-            for model, of_model in grouped(named, lambda task: task.model).items()
-        )
-        problem = "no task in two results" if len({task.source for task in tasks}) > 1 else "only one result"
+    if are_pairs and len({(task.name, task.model) for task in named}) == len({task.name for task in named}):
+        models = ", ".join(dict.fromkeys(task.model for task in named))
         raise ConfigurationError(
-            f"nothing to compare: {problem}: {models}. Next step: name results of another model on the "
-            "same task too, or add --power"
+            f"nothing to compare: no task in two results, but only in {models}. Next step: name results of another "
+            "model on the same task too, or add --power"
         )
-    columns: dict[tuple[str, str, str], Column] = {}
-    used: dict[tuple[str, str, str], HarnessMetric] = {}
     refusals: list[str] = []
-    described: dict[str, list[str]] = {}
-    for name, sides in sides_of.items():
-        for number, members in enumerate(_comparable(name, sides, refusals, are_pairs=are_pairs), start=1):
-            group = name if number == 1 else f"{name} #{number}"
-            for metric in dict.fromkeys(metric for task in members for metric in task.metrics):
-                if wanted and not {metric, metric.partition(",")[0]} & set(wanted):
-                    continue
-                if reason := _refusal_of_metric(metric, members, are_pairs=are_pairs):
-                    refusals.append(f"{group}, {metric}: {reason}")
-                    continue
-                for task in members:
-                    key = (group, metric, task.model)
-                    used[key] = task.metrics[metric]
-                    columns[key] = harness_column(task, used[key], group)
-            if any(key[0] == group for key in used):
-                described.setdefault(_description(members), []).append(group)
-    if not columns:
+    usable = list(_usable(named, set(wanted), refusals, are_pairs=are_pairs))
+    if not usable:
         raise ConfigurationError(f"nothing to compare: {shortened_list(refusals, 2, '; ')}")
-    indirect = dict.fromkeys(metric.name for metric in used.values() if metric.aggregation not in {*_MEANS, ""})
+    pairs = [
+        (harness_column(task, task.metrics[metric], group), task.metrics[metric])
+        for group, metric, members in usable
+        for task in members
+    ]
+    descriptions = {group: _description(members) for group, _, members in usable}
+    indirect = dict.fromkeys(metric.name for _, metric in pairs if metric.aggregation not in {*_MEANS, ""})
     return HarnessColumns(
-        columns=tuple(columns.values()),
-        metrics=used,
+        columns=tuple(column for column, _ in pairs),
+        metrics={(column.group, column.metric, column.name): metric for column, metric in pairs},
         notes=(
-            *(f"{shortened_list(names, _MOST_LISTED)}: {text}" for text, names in described.items()),
+            *(
+                f"{shortened_list(groups, _MOST_LISTED)}: {text}"
+                for text, groups in grouped(descriptions, descriptions.__getitem__).items()
+            ),
             *([_DELTA.format(metrics=", ".join(indirect))] if indirect else []),
             *dict.fromkeys(f"{task.model}: {task.source}" for task in named if " #" in task.model),
         ),
@@ -127,6 +114,22 @@ def harness_columns(
         in_groups=frozenset(member for task in tasks for member in task.members),
         cluster=tasks[0].cluster,
     )
+
+
+def _usable(
+    tasks: Sequence[HarnessTask], wanted: set[str], refusals: list[str], *, are_pairs: bool
+) -> Iterator[tuple[str, str, list[HarnessTask]]]:
+    """Yield task, metric and the comparable results with it. Reasons for the others are added to `refusals`."""
+    for name, sides in grouped(tasks, lambda task: task.name).items():
+        for number, members in enumerate(_comparable(name, sides, refusals, are_pairs=are_pairs), start=1):
+            group = name if number == 1 else f"{name} #{number}"
+            for metric in dict.fromkeys(metric for task in members for metric in task.metrics):
+                if wanted and not {metric, metric.partition(",")[0]} & wanted:
+                    continue
+                if reason := _refusal_of_metric(metric, members, are_pairs=are_pairs):
+                    refusals.append(f"{group}, {metric}: {reason}")
+                else:
+                    yield group, metric, [task for task in members if metric in task.metrics]
 
 
 def compare_harness_columns(found: HarnessColumns, baseline: str | None = None) -> Comparisons:

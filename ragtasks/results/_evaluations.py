@@ -159,7 +159,7 @@ def read_each(
             if left_out is None or real_path in named:
                 raise
             errors.append(error)
-    if errors and not found:
+    if errors and len(errors) == len(files):
         raise errors[0]
     for unreadable in errors:
         if left_out is not None:

@@ -168,7 +168,7 @@ def _tasks_and_groups(file: Path, cluster: str, only: str | None = None) -> list
         return [group for group in of_groups if group.metrics] + list(tasks.values())
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         found = f"{type(error).__name__}: {error}"
-        raise unusable_error("results", file, "a results file of the harness", found, _RUN_AGAIN) from error
+        raise unusable_error("results", file, "a results file of the harness", found) from error
 
 
 # A task: its documents, and its metrics.

@@ -305,6 +305,19 @@ def test_our_tasks_and_those_of_others_have_sections_of_their_own(
     assert only_acc.startswith("# lm_eval tasks")
     power = run(tmp_path / "both", "--power").stdout
     assert power.count("## Detectable differences") == 2
+    (tmp_path / "both" / "results_broken.json").write_text("{")
+    with_broken = run(tmp_path / "both")
+    assert with_broken.stdout == done.stdout
+    assert with_broken.stderr.count("left out: ") == 1
+
+
+def test_an_unreadable_file_next_to_our_results_is_left_out(evaluations: Path, tmp_path: Path) -> None:
+    shutil.copytree(evaluations, tmp_path / "ours")
+    (tmp_path / "ours" / "results_broken.json").write_text("{")
+    done = run(tmp_path / "ours")
+    assert (done.exit_code, done.stdout) == (0, run(evaluations).stdout)
+    assert done.stderr.count("left out: ") == 1
+    same_message(refused(evaluations, "--cluster", "doc.story"))
 
 
 def test_one_result_is_not_compared(harness_results: Path) -> None:
