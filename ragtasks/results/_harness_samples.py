@@ -322,6 +322,16 @@ def _listed(value: Any) -> tuple[float, float] | None:
     return (math.fsum(number or 0.0 for number in numbers), len(numbers)) if numbers and None not in numbers else None
 
 
+def _brier(value: Any) -> tuple[float, float] | None:
+    """Return the Brier score of a document from its right class and the probabilities of all classes."""
+    right, logged = value if isinstance(value, list) and len(value) == 2 else (None, "")
+    # The harness logs the array of numpy as text.
+    shares = [_number(share) for share in (logged.strip("[]").split() if isinstance(logged, str) else ())]
+    if not isinstance(right, int) or not 0 <= right < len(shares):
+        return None
+    return math.fsum(((share or 0.0) - (index == right)) ** 2 for index, share in enumerate(shares)), 1.0
+
+
 _MEAN = _Form(lambda mean: mean, lambda _: 1.0, _single)
 _FORMS = {
     "mean": _MEAN,
@@ -329,6 +339,7 @@ _FORMS = {
     "perplexity": _Form(lambda mean: math.exp(-mean), lambda mean: -math.exp(-mean), _single, 1.0),
     "weighted_perplexity": _Form(lambda ratio: math.exp(-ratio), lambda ratio: -math.exp(-ratio), _weighted, 1.0),
     "bits_per_byte": _Form(lambda ratio: -ratio / math.log(2), lambda _: -1 / math.log(2), _weighted, 0.0),
+    "brier_score": _Form(lambda mean: mean, lambda _: 1.0, _brier, 0.0),
     "mean of all lists": _Form(lambda mean: mean, lambda _: 1.0, _listed),
 }
 """Aggregation of the harness -> its form. The last one has no name in the harness."""

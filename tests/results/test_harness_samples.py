@@ -22,7 +22,6 @@ from tests._messages import raises
 REFUSED = {
     ("local_checks", "f1"),
     ("local_choices", "mcc"),
-    ("local_choices", "brier_score"),
     ("local_lengths", "middle"),
 }
 
