@@ -16,6 +16,7 @@ from ragtasks.reports.tables._scores import (
     checked_answers,
     column_of,
     is_baseline,
+    is_undefined,
     mean_of,
     missing_from,
     offered_tasks,
@@ -367,9 +368,7 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def _is_unexpectedly_unscored(row: ScoredAnswer, metric: Metric) -> bool:
-    if row.values.get(metric.name) is not None or row.task.answerability in metric.undefined_on:
-        return False
-    return not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
+    return row.values.get(metric.name) is None and not is_undefined(row, metric)
 
 
 def _remark_line(remark: str, texts: Mapping[_Group, str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
     by_setting,
+    is_undefined,
     metric_columns,
     missing_from,
     offered_tasks,
@@ -164,8 +165,10 @@ def conversations_by_system(
 
     A turn that another system of the setting has (with `across_settings`, the same system in another setting) is a gap.
     So is a turn between others if tasks of the setting are missing. Otherwise the benchmark does not score the missing
-    turns, and they cannot fail.
+    turns, and they cannot fail. Turns on which the metric of the definition is undefined are left out.
     """
+    metrics = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
+    metric = metrics.get(definition.metric or "")
     systems, offered = dict(by_setting(evaluations)), offered_tasks(evaluations)
     expected: dict[tuple[str, str], set[int]] = {}
     for (setting, model), rows in systems.items():
@@ -177,8 +180,9 @@ def conversations_by_system(
     for (setting, model), rows in systems.items():
         group = model if across_settings else setting
         conversations = [
-            _conversation(name, own, definition, expected[group, name])
+            conversation
             for name, own in grouped(rows, lambda row: row.task.conversation_id).items()
+            if (conversation := _conversation(name, own, definition, metric, expected[group, name])).turns
         ]
         if any(len(conversation.turns) > 1 for conversation in conversations):
             found[setting, model] = conversations
@@ -186,11 +190,12 @@ def conversations_by_system(
 
 
 def _conversation(
-    name: str, rows: Iterable[ScoredAnswer], definition: FailedTurn, expected: Collection[int]
+    name: str, rows: Sequence[ScoredAnswer], definition: FailedTurn, metric: Metric | None, expected: Collection[int]
 ) -> Conversation:
-    rows_of = {row.task.turn: row for row in rows}
+    undefined = {row.task.turn for row in rows if metric is not None and is_undefined(row, metric)}
+    rows_of = {row.task.turn: row for row in rows if row.task.turn not in undefined}
     states = {number: has_failed(row, definition) for number, row in rows_of.items()}
-    numbers = sorted({*expected, *rows_of})
+    numbers = sorted({*expected, *rows_of} - undefined)
     next_of = dict(pairwise(numbers))
     turns = [
         Turn(rows_of[number], states[number], states.get(next_of.get(number, 0)), is_last=number == numbers[-1])

@@ -41,6 +41,14 @@ def by_setting(
                 yield (setting.value, evaluation.model), rows
 
 
+def is_undefined(row: ScoredAnswer, metric: Metric) -> bool:
+    """Return whether a response has no value of a metric by the metric's definition, so that no score is missing."""
+    if row.values.get(metric.name) is not None:
+        return False
+    is_other_reason = not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
+    return row.task.answerability in metric.undefined_on or not is_other_reason
+
+
 def metric_columns(
     names: Iterable[str], metrics: Mapping[str, Metric]
 ) -> dict[str, Callable[[Sequence[ScoredAnswer]], Cell]]:

@@ -87,7 +87,8 @@ def test_a_conversation_with_an_unscored_turn_is_not_without_failure(tmp_path: P
     whole, by_turn, _ = conversation_tables([evaluation], None)
     cell = whole.rows[0][whole.columns.index("failure-free")]
     assert isinstance(cell, Value)
-    assert (cell.n_scored, cell.n, cell.value) == (11, 12, pytest.approx(10 / 11))
+    assert (cell.n_scored, cell.n) == (11, 12)
+    assert cell.value == pytest.approx(10 / 11)
     assert [row["at risk"] for row in rows_of(by_turn)] == [12, 10, 10]  # a is censored after turn 1
 
 
@@ -121,6 +122,19 @@ def test_recovery_is_unknown_if_the_next_turn_is_missing(tmp_path: Path) -> None
         cell = whole.rows[0][whole.columns.index("recovered")]
         assert isinstance(cell, Value)
         assert (cell.n_scored, cell.n, cell.value) == (known, 2, 1.0)
+
+
+def test_a_turn_on_which_the_metric_is_undefined_is_left_out(tmp_path: Path) -> None:
+    def scores(task_id: str) -> dict[str, float | None]:
+        return {"rb_alg": 0.5, "answered": None if task_id.endswith("3") else float(task_id != "a<::>1")}
+
+    evaluation = saved(tmp_path, {}, values=scores, change=config("answered<1"))  # turn 3 is UNANSWERABLE
+    whole, by_turn, *_ = conversation_tables([evaluation], None)
+    cell = whole.rows[0][whole.columns.index("failure-free")]
+    assert isinstance(cell, Value)
+    assert (cell.n_scored, cell.n) == (12, 12)
+    assert cell.value == pytest.approx(11 / 12)
+    assert [row["turn"] for row in rows_of(by_turn)] == [1, 2]
 
 
 def test_single_turns_and_unexamined_turns_have_no_table(tmp_path: Path) -> None:
