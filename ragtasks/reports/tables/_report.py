@@ -16,6 +16,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import (
     ANS_ACC,
     ANSWERABILITY_METRICS,
+    CITATION_METRICS,
     CITED_PRECISION,
     CITED_RECALL,
     KIND_METRICS,
@@ -87,7 +88,8 @@ _OVERVIEW = (
     *("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rl_f_ibm", "rb_llm_ibm", "rb_alg_ibm"),
     *("ans_acc", "rouge_l", "coverage", "judge_coverage"),
 )
-_IN_ONE_COLUMN = {metric.name for metric in ANSWERABILITY_METRICS} - {ANS_ACC.name}
+_ELSEWHERE = {metric.name for metric in (*ANSWERABILITY_METRICS, *CITATION_METRICS)} - {ANS_ACC.name}
+"""Metrics with a column or table of their own, unless they were requested."""
 _RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
 _RANKING_NOTE = (
     "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B (reference) and C "
@@ -280,7 +282,7 @@ def _overview_table(
 ) -> Table:
     is_own = evaluations[0].has_own_rows
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
-    valued = [name for name in present if name not in _IN_ONE_COLUMN and not (is_own and name == "coverage")]
+    valued = [name for name in present if name not in _ELSEWHERE and not (is_own and name == "coverage")]
     requested = [name for evaluation in evaluations for name in requested_metrics(evaluation.suite) if name in present]
     columns = with_sides(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *requested]), present)
     below_1 = partial_coverages([row for evaluation in evaluations for row in evaluation.rows])

@@ -336,6 +336,15 @@ def test_the_kinds_of_citations_are_counted_over_all_answers() -> None:
     ]
 
 
+def test_the_kinds_of_citations_take_no_column_of_the_first_table() -> None:
+    kinds = ("cited_right", "cited_other_passage", "cited_unsupported", "cited_never_shown", "cited_missing")
+    own = ("cited_precision", "cited_recall", "citation_validity", "cited_sentences", "within_length")
+    last = ("response_length", "idk_yes", "empty", "grounded")
+    values = dict.fromkeys((*own, *kinds, "n_citations", "n_statements", *last), 0.5)
+    table = named(section(evaluation([row(1, None, values=values)], suite="trec_rag24")), "By setting")
+    assert table.columns[3:] == (*own, *last)
+
+
 def test_the_interval_of_a_kind_stays_between_0_and_1() -> None:
     suite = "mtrag+cited_never_shown+n_citations+n_statements"
     rows = [
