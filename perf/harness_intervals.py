@@ -100,8 +100,22 @@ def group(*, is_by_size: bool) -> Callable[[Floats, Floats], Values]:
     return values
 
 
-_DOCUMENT = Document("", "", "", "", "")
-_TASK = HarnessTask("", "", Path(), "", "", None, {}, None, "", {}, {}, "")
+_DOCUMENT = Document(doc_id="", prompt="", target="", response="", cluster="")
+_TASK = HarnessTask(
+    name="",
+    model="",
+    source=Path(),
+    version="",
+    n_shot="",
+    n_offered=None,
+    prompts={},
+    messages={},
+    chat_template=None,
+    generation="",
+    documents={},
+    metrics={},
+    cluster="",
+)
 
 KINDS = (
     Kind("accuracy, 50 %", 0.5, right(0.5), (0.0, 1.0)),

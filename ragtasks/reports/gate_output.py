@@ -35,7 +35,7 @@ _CSV_COLUMNS = (
     *("p_of_margin", "least_margin", "found_drop", "n_answers", "n_conversations", "why"),
 )
 _LEGEND = (
-    "change: mean difference over the tasks that both scored, above 0 if the candidate is better. In brackets: its "
+    "change: mean difference over the {items} that both scored, above 0 if the candidate is better. In brackets: its "
     "{level:g} % interval over {units}.",
     "not worse: the complete interval is above a drop of the margin. worse: it is below that drop, after Holm's "
     "correction for {n_tests}. cannot say: neither.",
@@ -84,7 +84,8 @@ def gate_section(gate: Gate) -> Section:
     decisive, uncounted = ([row for row in gate.rows if row.decides is decides] for decides in (True, False))
     level, n_tests = 100 * (1 - gate.config.alpha), count_of_tests(len(decisive))
     units, columns = _words(gate.rows, _COLUMNS)
-    legend = tuple(line.format(level=level, n_tests=n_tests, units=units) for line in _LEGEND)
+    items = "tasks" if units == CONVERSATIONS else "documents"
+    legend = tuple(line.format(level=level, n_tests=n_tests, units=units, items=items) for line in _LEGEND)
     tables = [Table("Tests", columns, tuple(map(_cells, decisive)), legend=legend)] if decisive else []
     if uncounted:
         note = "Tests by judges without a card above the floor or with drift, and slices with too few conversations."

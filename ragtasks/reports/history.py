@@ -202,6 +202,8 @@ _LISTED = ("rl_f", "rb_llm", "rb_alg", "ans_acc", *(side.name for side in SIDES)
 """The metrics of the MTRAG paper's Table 5, and the two sides of the last one."""
 SAMPLE = " (sample)"
 """End of a benchmark's label if it is the shipped sample."""
+GROUP = "tasks of the group"
+"""Field of provenance of a group of lm_eval tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,7 +468,7 @@ def _provenance_of_task(results: Mapping[str, Any], name: str, members: Sequence
         "chat template": template,
         "generation options": json.dumps(generation[0], sort_keys=True) if any(generation) else None,
         "limit": value_at(results, "config", "limit"),
-        "groups": ", ".join(members) if list(members) != [name] else None,
+        GROUP: ", ".join(members) if list(members) != [name] else None,
         "harness version": value_at(results, "lm_eval_version"),
         "transformers version": value_at(results, "transformers_version"),
         "git commit": value_at(results, "git_hash"),

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
-from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
+from ragtasks.reports.history import GROUP, SAMPLE_NOTE, Entry, History, below, mean_text, time_text
 from ragtasks.reports.page import asset_text, content_policy, template
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
@@ -48,6 +48,8 @@ class Board:
     has_empty: bool
     of_lm_eval: bool
     """Whether it is a task or group of lm_eval that is not of ragtasks."""
+    group: str
+    """Its tasks if it is a group, with their weights. Empty otherwise."""
     basis: str
     """Why such a table is not comparable with the first of its task. Empty if it is the first."""
     cost: str
@@ -162,12 +164,20 @@ def _table(entries: Sequence[Entry]) -> Board:
         best=best,
         has_empty=has_empty,
         of_lm_eval=entries[0].of_lm_eval,
+        group=_group(entries[0]),
         basis=entries[0].basis,
         cost=cost,
         missing=missing,
         too_few=too_few,
         standings=tuple(board_standings),
     )
+
+
+def _group(entry: Entry) -> str:
+    """Return the tasks of a group of lm_eval tasks with their weights. Empty for others."""
+    task, names = entry.harness_task, entry.provenance.get(GROUP, "")
+    by_size = {metric.by_size for metric in task.metrics.values()} if task else set()
+    return f"mean over the {'documents' if True in by_size else 'means'} of {names}" if names else ""
 
 
 def _too_few(entries: Sequence[Entry]) -> int:

@@ -56,6 +56,7 @@ def test_a_regression_is_worse_and_an_improvement_is_not(sides: Path) -> None:
     margins = ("--margin", "exact_match=0.05", "--margin", "acc,none=0.05")
     status, text, _ = run(sides / "weak", "--baseline", sides / "strong", *margins)
     assert (status, text.splitlines()[0]) == (1, "# Gate: worse")
+    assert "over the documents that both scored" in text
     assert "95 % interval over documents" in text
     assert "conversation" not in text
     assert run(sides / "strong", "--baseline", sides / "weak", *margins)[0] == 0

@@ -20,6 +20,11 @@ from tests._evaluations import results_file
 
 TOP = ["local_all", "local_by_task", "local_lengths", "local_pages", "local_passes", "local_repeats"]
 
+GROUPS = {
+    "local_all": "mean over the documents of local_choices, local_checks, local_endings",
+    "local_by_task": "mean over the means of local_sums, local_claims",
+}
+
 
 @pytest.fixture
 def folder(harness_results: Path, tmp_path: Path) -> Path:
@@ -53,6 +58,7 @@ def test_each_task_or_group_has_a_table_with_the_reported_means(folder: Path) ->
     assert list(found) == TOP
     for task, (board,) in found.items():
         assert board.of_lm_eval
+        assert board.group == GROUPS.get(task, "")
         for standing in board.standings:
             entry = standing.entry
             reported = json.loads(results_file(folder / entry.model).read_text())["results"][task]
