@@ -162,6 +162,21 @@ def harness_column(task: HarnessTask, metric: HarnessMetric, group: str) -> Colu
     )
 
 
+def names_in_groups(members_of: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the tasks and groups that another group contains.
+
+    `members_of` has the tasks of each group, and no tasks for a task.
+    """
+    leaves = {name: set(members or [name]) for name, members in members_of.items()}
+    return {
+        name
+        for name, members in members_of.items()
+        for group in members_of
+        if members_of[group] and group != name and leaves[name] <= leaves[group]
+        if not members or leaves[name] != leaves[group]
+    }
+
+
 def mismatch(first: HarnessTask, second: HarnessTask) -> str:
     """Return why two results of a task are not comparable, with the next step. Empty if they are."""
     return next(_mismatches(first, second), "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import Metric
-from ragtasks.reports.harness_comparison import harness_column, mismatch
+from ragtasks.reports.harness_comparison import harness_column, mismatch, names_in_groups
 from ragtasks.results import HarnessTask
 from ragtasks.statistics import Column
 
@@ -46,11 +46,8 @@ def metrics_of_tasks(tasks: Sequence[HarnessTask]) -> dict[str, Metric]:
 def chosen_tasks(tasks: Sequence[HarnessTask], metric: str, named: Collection[str] = ()) -> list[HarnessTask]:
     """Return the tasks and groups with a metric. The tasks of a group with the metric are left out unless named."""
     offering = [task for task in tasks if metric in task.metrics and not task.metrics[metric].refused]
-    leaves = {task.name: frozenset(task.members or (task.name,)) for task in offering}
-    groups = [leaves[task.name] for task in offering if task.members]
-    return [
-        task for task in offering if task.name in named or not any(leaves[task.name] < members for members in groups)
-    ]
+    inside = names_in_groups({task.name: task.members for task in offering})
+    return [task for task in offering if task.name in named or task.name not in inside]
 
 
 def with_filters(margins: Mapping[str, float], offered: Collection[str]) -> dict[str, float]:

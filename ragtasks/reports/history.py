@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from ragtasks.errors import (
 from ragtasks.files import canonical_hash, parse_json
 from ragtasks.metrics import OTHER_SIDE, SIDES, Metric
 from ragtasks.records import Setting
-from ragtasks.reports.harness_comparison import harness_column, mismatch
+from ragtasks.reports.harness_comparison import harness_column, mismatch, names_in_groups
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, checked_answers, column_of, estimate_of
 from ragtasks.results import (
     CAUSES,
@@ -398,9 +399,9 @@ def _entries_of_others(
     entries = [
         _entry_of_task(path, results, name, groups.get(name, [name]), tasks.get(name)) for name in (*groups, *names)
     ]
-    in_groups = {member for members in groups.values() for member in members}
-    nested = {name for name in groups if any(set(groups[name]) < set(groups[other]) for other in groups)}
-    entries = [replace(entry, is_in_group=entry.benchmark in in_groups | nested) for entry in entries if entry.means]
+    entries = [entry for entry in entries if entry.means]
+    in_groups = names_in_groups({entry.benchmark: groups.get(entry.benchmark, ()) for entry in entries})
+    entries = [replace(entry, is_in_group=entry.benchmark in in_groups) for entry in entries]
     match = _RESULTS.fullmatch(path.name)
     return entries, {path.with_name(f"samples_{name}_{match['time'] if match else ''}.jsonl") for name in names}
 
@@ -411,13 +412,15 @@ def _entry_of_task(
     reported = {key: value for key, value in (value_at(results, "results", name) or {}).items() if "," in key}
     sizes = [(value_at(results, "n-samples", member) or {}) for member in members]
     n, n_offered = (sum(size.get(key) or 0 for size in sizes) for key in ("effective", "original"))
+    n = n or (len(task.documents) if task else 0)  # earlier versions write no sizes
     metrics, means = [], {}
     for key, value in reported.items():
         metric, _, filter_name = key.partition(",")
-        if metric.endswith("_stderr") or not isinstance(value, float | int):
+        if metric.endswith("_stderr") or not isinstance(value, float | int) or not math.isfinite(value):
             continue
         full = metric if filter_name == "none" else key
-        direction = value_at(results, "higher_is_better", name, metric)
+        found = task.metrics.get(full) if task else None
+        direction = found.higher_is_better if found else value_at(results, "higher_is_better", name, metric)
         description = f"`{metric}` of lm_eval" + (f" after the filter `{filter_name}`" if filter_name != "none" else "")
         metrics.append(Metric(full, description, direction if isinstance(direction, bool) else None))
         means[full] = Value(value, n, n)

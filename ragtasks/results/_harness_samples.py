@@ -143,10 +143,14 @@ class _ResultsFile:
         """Return a number of a task or group; None for NaN, another type or a missing one."""
         return _number(value_at(self.content, "results", task, f"{metric},{filter_name}"))
 
-    def is_higher_better(self, task: str, metric: str) -> bool | None:
-        """Return the direction of a metric; None if it is unknown or differs between the tasks of a group."""
+    def is_higher_better(self, task: str, metric: str, declared: Any) -> bool | None:
+        """Return the direction of a metric; None if it is unknown or differs between the tasks of a group.
+
+        Earlier versions do not write it. Then it is as declared by the task.
+        """
         direction = value_at(self.content, "higher_is_better", task, metric)
-        return direction if isinstance(direction, bool) else None
+        directions = [value for value in (direction, declared) if isinstance(value, bool)]
+        return next(iter(directions), None)
 
 
 def _tasks_and_groups(file: Path, cluster: str, only: str | None = None) -> list[HarnessTask]:
@@ -372,7 +376,7 @@ def _metric(results: _ResultsFile, task: str, key: _Key, logged: Mapping[str, An
     return HarnessMetric(
         name=key.name,
         aggregation=aggregation,
-        higher_is_better=results.is_higher_better(task, key.metric),
+        higher_is_better=results.is_higher_better(task, key.metric, options.get("higher_is_better")),
         reported=reported,
         reported_error=results.number(task, f"{key.metric}_stderr", key.filter),
         values=values,
@@ -488,12 +492,15 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
         for choice in (True, False)
         if reported is not None and _is_close(_mean_of_tasks(members, is_by_size=choice), reported)
     ]
+    directions = {member.higher_is_better for _, member in members}
     if not fitting and not refused:
         refused = "the reported number is no mean of its tasks"
     return HarnessMetric(
         name=name,
         aggregation="",
-        higher_is_better=results.is_higher_better(group, metric),
+        higher_is_better=results.is_higher_better(
+            group, metric, next(iter(directions)) if len(directions) == 1 else None
+        ),
         reported=reported,
         reported_error=results.number(group, f"{metric}_stderr", filter_name),
         values={} if refused else dict(_strata(reported or 0.0, members, is_by_size=fitting[0])),

@@ -192,6 +192,14 @@ def test_a_task_or_metric_of_one_side_is_not_tested(sides: Path) -> None:
     assert (found["status"], found["problems"]) == (3, ["task local_pages is in the baseline only"])
 
 
+def test_the_direction_of_a_metric_is_that_of_the_task_in_results_without_one(sides: Path) -> None:
+    for model in ("weak", "strong"):
+        change(sides / model, lambda content: content.pop("higher_is_better"))
+    _, tests = gate_of(sides / "weak", "--baseline", sides / "strong", "--margin", "exact_match=0.05")
+    assert {test["verdict"] for test in tests.values()} == {"worse"}
+    assert ("local_by_task", "exact_match,strict-match") in tests
+
+
 def test_missing_samples_and_metrics_without_values_are_invalid_input(sides: Path) -> None:
     side = (sides / "weak", "--baseline", sides / "strong", "--margin")
     for margin in ("mcc=0.1", "accuracy=0.1"):

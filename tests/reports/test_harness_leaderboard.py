@@ -120,6 +120,15 @@ def test_show_prints_the_tasks_of_groups_too(folder: Path) -> None:
     assert "not comparable" not in differences.stdout
 
 
+def test_tasks_of_a_group_without_a_number_are_listed(folder: Path) -> None:
+    change(folder / "weak", lambda content: content["results"].update(local_all={}))
+    text = run("list", folder / "weak")
+    assert [line.split("|")[3].strip() for line in text.splitlines() if "| local_" in line] == [
+        *("local_by_task", "local_by_size", "local_endings", "local_lengths", "local_pages"),
+        *("local_passes", "local_repeats"),
+    ]
+
+
 def test_clusters_of_a_field_widen_the_intervals(folder: Path) -> None:
     for model in ("weak", "strong"):
         change(
