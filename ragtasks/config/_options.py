@@ -192,14 +192,6 @@ class FailedTurn(BaseModel):
         return f"the turn error {' or '.join(self.errors)}" if self.errors else "any turn error"
 
 
-def is_failed_turn(value: Any) -> bool:
-    """Return whether a saved value is a definition of a failed turn."""
-    try:
-        return isinstance(FailedTurn.model_validate(value), FailedTurn)
-    except ValidationError:
-        return False
-
-
 # The keys of a configuration and their sources.
 
 DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"

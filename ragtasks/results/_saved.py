@@ -22,7 +22,7 @@ from ragtasks.config import (
     SAMPLE_ENCODER,
     EvaluationConfig,
     config_from_options,
-    is_failed_turn,
+    problems_of_options,
     select_prompts,
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path_error
@@ -254,7 +254,7 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
     # Metrics that the user has installed.
     "metrics": lambda value: isinstance(value, list) and all(name in added_metric_names() for name in value),
     # A name and a number for tables.
-    "failed_turn": is_failed_turn,
+    "failed_turn": lambda value: not problems_of_options({"failed_turn": value}),
 }
 """Setting -> whether a value may be used without the user naming it. Values of other settings are never used."""
 

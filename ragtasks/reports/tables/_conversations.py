@@ -143,7 +143,9 @@ def failed_turn_definition(evaluations: Sequence[Evaluation], given: FailedTurn 
     definitions = list(dict.fromkeys(own)) if given is None else [given]
     if len(definitions) > 1:
         names = "; ".join(map(str, definitions))
-        raise ConfigurationError(f"failed_turn differs between the results: {names}. Next step: add --failed-turn")
+        raise ConfigurationError(
+            f"failed_turn differs between the results: {names}. Next step: add --failed-turn (--kind in an export)"
+        )
     check_failed_turn(definitions[0], {metric.name for evaluation in evaluations for metric in evaluation.metrics})
     return definitions[0]
 
