@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.cli.app import app, echo, put
-from ragtasks.cli.options import DATA, FORCE, FORMAT, JUDGES, NAME_OR_FOLDER, asking, named_judges
+from ragtasks.cli.options import DATA, FORCE, FORMAT, JUDGES, NAME_OR_FOLDER, asking
 from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.clients import is_preset
-from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, run_store, secret
+from ragtasks.config.environment import card_folder, data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.files import write_atomically, write_qrels, written_lines
-from ragtasks.progress import progress_bars, step
+from ragtasks.progress import step
 from ragtasks.tables import Format, Section, render
-
-if TYPE_CHECKING:
-    from ragtasks.judges import Verdicts
-    from ragtasks.records import Response
 
 commands = typer.Typer(
     help="Calibrate judges; grade passages, label questions.",
@@ -52,7 +48,7 @@ def calibrate(  # noqa: PLR0917 (one parameter an option)
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print and store the card of a judge: its agreement with people's labels, biases, repeatability and cost."""
-    from ragtasks.judges import judge_responses, rubric_of
+    from ragtasks.judges import rubric_of
     from ragtasks.reports.judge_card import calibrate_judges
     from ragtasks.results import LABEL_KEYS, named_keys, read_labelled_rows
 
@@ -61,22 +57,10 @@ def calibrate(  # noqa: PLR0917 (one parameter an option)
             "calibrate: a preset has the official prompts, and calibrate sends the shipped ones. Next step: name its "
             "model instead, such as --judge openai/gpt-oss-120b,base_url=http://localhost:8001/v1,temperature=server"
         )
-    endpoints, question = named_judges(judge), rubric_of(rubric)
-    labelled = read_labelled_rows(labels, question, named_keys(keys, LABEL_KEYS) if keys else {})
-    data = f"{labels.name}, {len(labelled.rows)} rows"
-    with progress_bars() as progress:
-
-        def ask(responses: Sequence[Response], judging: str) -> Verdicts:
-            return judge_responses(
-                responses,
-                endpoints,
-                secrets=secret,
-                cache_file=reply_cache_file(),
-                rubrics=[question],
-                progress=progress,
-                judging=judging,
-            )
-
+    with asking(judge) as ask:
+        question = rubric_of(rubric)
+        labelled = read_labelled_rows(labels, question, named_keys(keys, LABEL_KEYS) if keys else {})
+        data = f"{labels.name}, {len(labelled.rows)} rows"
         tables, verdicts = calibrate_judges(labelled, question, ask, repeats=repeats, data=data, cards=card_folder())
     left_out = f"{labelled.n_unlabelled} rows have no label and are left out" if labelled.n_unlabelled else ""
     put(render([Section(f"{data}, rubric {question.name}", {}, tuple(tables), sentence=left_out)], form))

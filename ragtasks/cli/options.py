@@ -165,17 +165,25 @@ def named_judges(judges: Sequence[Any]) -> list[Endpoint]:
 
 @contextmanager
 def asking(judges: Sequence[Any]) -> Iterator[Any]:
-    """Yield a function of the named judges: (responses, rubrics) -> verdicts, with one progress bar for all calls."""
+    """Yield a function of the named judges: responses and rubrics -> verdicts, with one progress bar for all calls.
+
+    A third argument names a repeated judging.
+    """
     from ragtasks.judges import judge_responses
 
     endpoints = named_judges(judges)
     with progress_bars() as progress:
         shown = in_rounds(progress)
 
-        def ask(responses: Any, rubrics: Any) -> Any:
-            cache = reply_cache_file()
+        def ask(responses: Any, rubrics: Any, judging: str = "") -> Any:
             return judge_responses(
-                responses, endpoints, secrets=secret, cache_file=cache, rubrics=rubrics, progress=shown
+                responses,
+                endpoints,
+                secrets=secret,
+                cache_file=reply_cache_file(),
+                rubrics=rubrics,
+                progress=shown,
+                judging=judging,
             )
 
         yield ask

@@ -86,18 +86,20 @@ def _read_rubric(path: Path) -> Rubric:
         raise _error(path, "`prompt`: a Jinja template", "no text")
     for expected, found in _label_problems(labels):
         raise _error(path, expected, found)
+    environment = Environment(autoescape=False)  # it parses the prompt and renders nothing
     try:
-        used = meta.find_undeclared_variables(Environment(autoescape=False).parse(prompt))
+        used = meta.find_undeclared_variables(environment.parse(prompt)) - environment.globals.keys()
     except (TemplateSyntaxError, RecursionError) as error:
-        line = f", line {error.lineno} of the prompt" if isinstance(error, TemplateSyntaxError) else ""
-        raise _error(path, "`prompt`: a Jinja template", f"{error}{line}") from error
+        found = f"{error.message}, in its line {error.lineno}" if isinstance(error, TemplateSyntaxError) else str(error)
+        raise _error(path, "`prompt`: a Jinja template", found) from error
     for name in sorted(used - set(VARIABLES)):
         raise _error(path, f"the variables {', '.join(VARIABLES)}", f"`{name}`; {close_matches(name, VARIABLES)}")
     if "answer" not in used:
         raise _error(path, "a prompt that shows `{{ answer }}`", "no such variable")
     lowest, highest = min(labels.values()), max(labels.values())
     values = {label: (score - lowest) / (highest - lowest) for label, score in labels.items()}
-    if SECOND_ANSWER in used and sorted(values.values()) != sorted(1 - value for value in values.values()):
+    rounded = [round(value, 9) for value in values.values()]
+    if SECOND_ANSWER in used and sorted(rounded) != sorted(round(1 - value, 9) for value in rounded):
         raise _error(path, "mirrored scores for a pair, such as `{first: 1, tie: 0, second: -1}`", str(dict(labels)))
     return _own_rubric(path, prompt, values, used)
 

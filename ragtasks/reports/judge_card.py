@@ -38,8 +38,8 @@ from ragtasks.results import LabelledRow, LabelledRows
 from ragtasks.statistics import MIN_CLUSTERS, Floats, estimate_mean
 from ragtasks.tables import Cell, Table, Value, fixed
 
-Ask = Callable[[Sequence[Response], str], Verdicts]
-"""(responses, name of a repeated judging or "") -> verdicts."""
+Ask = Callable[[Sequence[Response], Sequence[Rubric], str], Verdicts]
+"""(responses, rubrics, name of a repeated judging or "") -> verdicts."""
 
 _WITHOUT = "without a verdict"
 _ALWAYS = "agreement of always "
@@ -82,9 +82,9 @@ def calibrate_judges(
     """
     responses = [response for row in labelled.rows for response in _responses_of(row, rubric)]
     begin = time.monotonic()
-    judgings = [ask(responses, "")]
+    judgings = [ask(responses, [rubric], "")]
     seconds = time.monotonic() - begin
-    judgings += [ask(responses, f"repeat {number}") for number in range(2, repeats + 1)]
+    judgings += [ask(responses, [rubric], f"repeat {number}") for number in range(2, repeats + 1)]
     now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
     tables: list[Table] = []
     for judge in judgings[0].judges:

@@ -129,13 +129,18 @@ def read_labelled_rows(path: Path, rubric: Rubric, keys: Mapping[str, str] = _NO
 
 def _renamed(row: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
     """Return a row with the keys of this module in place of their aliases and of those that the user named."""
-    names = _ALIASES | {keys[name]: name for name in LABEL_KEYS if name in keys}
-    prefix = f"{keys['label']}_" if "label" in keys else "label_"
-    return {
-        f"label_{key.removeprefix(prefix)}" if key.startswith(prefix) else names.get(key, key): value
-        for key, value in row.items()
-        if not is_null(value)
-    }
+    label, replaced = keys.get("label", "label"), {name for name in LABEL_KEYS if name in keys}
+    names = {alias: name for alias, name in _ALIASES.items() if name not in replaced}
+    names |= {keys[name]: name for name in replaced}
+    renamed: dict[str, Any] = {}
+    for key, value in row.items():
+        if is_null(value):
+            continue
+        if key == label or key.startswith(f"{label}_"):
+            renamed[f"label{key.removeprefix(label)}"] = value
+        elif ("label" if key.startswith("label_") else key) not in replaced:
+            renamed[names.get(key, key)] = value
+    return renamed
 
 
 def _by_answer(

@@ -321,7 +321,8 @@ def _data(world: World) -> None:
         _write(file, ({**row, **_reach(world)} for row in rows))
     rated = mtrag / HUMAN_EVALUATION_FILE
     rated.parent.mkdir(parents=True)
-    rated.write_text(json.dumps({**human_evaluation(), **_reach(world)}))
+    # The answer of a model: the benchmark's own answers have no labels for a judge.
+    rated.write_text(json.dumps({**human_evaluation(), **_reach(world)}).replace('"reference"', '"gpt-4o"'))
     (mtrag / "planted_module.py").write_text(_code(world))
     lines = (own / "conversations.jsonl").read_text().splitlines()
     _write(own / "conversations.jsonl", [{**json.loads(lines[0]), "domain": "../../outside"}, *map(json.loads, lines)])

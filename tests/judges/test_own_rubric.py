@@ -92,6 +92,12 @@ def test_another_prompt_or_score_has_another_fingerprint(tmp_path: Path) -> None
     assert len(prints) == 3
 
 
+def test_a_template_may_use_functions_of_jinja(tmp_path: Path) -> None:
+    prompt = "{% for n in range(2) %}{{ loop.index }} {{ answer }} {% endfor %}"
+    text = rubric_of(rubric_file(tmp_path, prompt)).open(response("So.")).text
+    assert text.startswith("1 So. 2 So. ")
+
+
 def test_a_template_of_a_pair_shows_the_second_answer(tmp_path: Path) -> None:
     rubric = rubric_of(rubric_file(tmp_path, "{{ answer }} or {{ answer_2 }}?", "{one: 1, tie: 0, two: -1}"))
     assert rubric.needs == ("answer_2",)

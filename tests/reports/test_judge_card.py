@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from ragtasks.clients import no_secrets
-from ragtasks.judges import CardRow, JudgeCard, Verdicts, judge_responses, latest_card, rubric_of, store_card
+from ragtasks.judges import CardRow, JudgeCard, Rubric, Verdicts, judge_responses, latest_card, rubric_of, store_card
 from ragtasks.records import Response
 from ragtasks.reports.judge_card import calibrate_judges, card_table
 from ragtasks.reports.tables import report_sections
@@ -42,7 +42,7 @@ def calibrated(
 ) -> tuple[JudgeCard, list[Table]]:
     """Return card and tables of a judge that gives scripted labels."""
 
-    def ask(responses: Sequence[Response], judging: str) -> Verdicts:
+    def ask(responses: Sequence[Response], rubrics: Sequence[Rubric], judging: str) -> Verdicts:
         client = ScriptedClient(
             lambda prompt, _: form_of(prompt).replace("LABEL", label_of(prompt, judging)), name="scripted"
         )
@@ -51,7 +51,7 @@ def calibrated(
             [client],
             secrets=no_secrets,
             cache_file=folder / f"{uuid4()}.sqlite",
-            rubrics=[rubric_of(rubric)],
+            rubrics=rubrics,
             judging=judging,
         )
 

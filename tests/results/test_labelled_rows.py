@@ -65,6 +65,13 @@ def test_a_table_has_the_same_rows(tmp_path: Path) -> None:
     assert [passage.text for passage in labelled.rows[0].response.passages] == ["It is so."]
 
 
+def test_a_named_key_replaces_the_built_in_one(tmp_path: Path) -> None:
+    rows = [row(label="other", label_1="words", verdict="yes", verdict_b="no")]
+    assert read(tmp_path, rows, label="verdict").rows[0].labels == {"1": "yes", "b": "no"}
+    with pytest.raises(BenchmarkFileError, match="no label in 1 rows"):
+        read(tmp_path, [row(label="yes")], label="verdict")
+
+
 def test_numbers_are_labels_of_a_rubric_with_numbers(tmp_path: Path) -> None:
     share = read(tmp_path, [row(1, label=1), row(2, label="0.50"), row(3, label="no")], "rl_f")
     assert share.scale == {"0": 0, "0.5": 0.5, "1": 1}
