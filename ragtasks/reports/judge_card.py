@@ -54,7 +54,8 @@ _NOTE = (
     "words than the median, or than the other answer of a pair. prefers what is shown first: share over pairs in both "
     "orders; 0.5 is no bias. Single answers are judged one at a time, so their order has no effect; the order of "
     "labels and passages is not varied. undecided: share of rows whose repeated verdicts differ. Intervals are over "
-    "conversations, or over rows without conversations."
+    "conversations, or over rows without conversations. Rows that `judges label` drew are weighted by the number of "
+    "answers that they stand for, except in the table of labels."
 )
 
 

@@ -88,6 +88,9 @@ def test_the_card_weights_drawn_answers(tmp_path: Path, name: str) -> None:
     equal = [a == b for a, b in zip(people, given, strict=True)]
     agreement = card.measure("agreement")
     assert agreement.value == pytest.approx(sum(w * one for w, one in zip(weights, equal, strict=True)) / N)
+    weight_of = {label: sum(w for w, one in zip(weights, people, strict=True) if one == label) for label in VALUES}
+    most = max(weight_of, key=weight_of.__getitem__)
+    assert card.measure(f"agreement of always {most}").value == pytest.approx(weight_of[most] / N)
     of_all = sum(truth(number) == judged(number) for number in range(N)) / N
     assert agreement.low < of_all < agreement.high
     assert sum(equal) / 60 < agreement.low, "without weights, the judge looks worse than it is"
