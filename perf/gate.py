@@ -31,11 +31,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
+from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
 from ragtasks.config import GateConfig
+from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.gate import ALL_TASKS, Gate, GatedSystem, GateRow, gate, power_of, read_side, side_of
-from ragtasks.reports.tables import rated_evaluations
-from ragtasks.results import ScoredAnswer
+from ragtasks.results import Evaluation, ScoredAnswer
 
 N_PROMISES = 25
 SLICES = ("domain", "answerability")
@@ -202,13 +202,34 @@ def cases(pairs: Sequence[tuple[Path, Path]], human: Path | None, only: str | No
         for setting in first.rows.keys() & {only or setting for setting in first.rows}:
             yield from _cases(of_setting(first, setting), of_setting(second, setting), setting)
     if human is not None:
-        rated = [
-            side_of(evaluation)
-            for evaluation in rated_evaluations(load_human_evaluation(human), human / HUMAN_EVALUATION_FILE)
-        ]
+        rated = [side_of(evaluation) for evaluation in rated_evaluations(load_human_evaluation(human))]
         for index, first in enumerate(rated):
             for second in rated[index + 1 :]:
                 yield from _cases(first, second, "human evaluation")
+
+
+def rated_evaluations(answers: Sequence[RatedResponse]) -> list[Evaluation]:
+    """Return one evaluation per model, with the scores of the paper's judge and the medians of the raters."""
+    return [
+        Evaluation(
+            model=model_id,
+            kind=("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's"),
+            rows=tuple(_row(answer) for answer in answers if answer.model_id == model_id),
+            suite="mtrag",
+            provenance={},
+            source=Path(model_id),
+            samples={},
+        )
+        for model_id in dict.fromkeys(answer.model_id for answer in answers)
+    ]
+
+
+def _row(answer: RatedResponse) -> ScoredAnswer:
+    metrics = {**answer.metrics, "ans_acc": float(answer.idk_is_right)}
+    if answer.response.task.answerability is Answerability.CONVERSATIONAL:  # the paper's profile leaves it out
+        metrics = dict.fromkeys(metrics)
+    idk = IdkVerdict.YES.value if answer.refuses else None
+    return ScoredAnswer(answer.response, Setting.REFERENCE.value, scores=metrics, unscored={}, idk=idk)
 
 
 def _cases(first: GatedSystem, second: GatedSystem, setting: str) -> Iterator[Case]:

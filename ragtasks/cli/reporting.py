@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ragtasks.benchmarks import benchmark_folder
 from ragtasks.cli.app import app, echo, leave_out, put
 from ragtasks.cli.options import (
     CLUSTER,
@@ -30,7 +29,7 @@ from ragtasks.cli.options import (
     race_options,
     retrieval_workspace,
 )
-from ragtasks.config.environment import data_folder, run_store
+from ragtasks.config.environment import run_store
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import OFFICIAL, writable_file, writable_folder
 from ragtasks.progress import step
@@ -57,22 +56,18 @@ def report(  # noqa: PLR0917 (one parameter an option)
     output: TABLES = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.", hidden=True)] = None,
     html: Annotated[Path | None, typer.Option(help="HTML page to write, with every conversation.")] = None,
-    human_evaluation: Annotated[
-        bool, typer.Option("--human-evaluation", help="Add MTRAG's human evaluation.", hidden=True)
-    ] = False,
     recalibrate: RECALIBRATE = False,
     failed_turn: FAILED_TURN = None,
     ratings: Annotated[Path | None, typer.Option(help="Folder with human ratings of answers.", hidden=True)] = None,
-    data: DATA = None,
 ) -> None:
     """Print the ranking, losses of score and reasons for caution."""
     from ragtasks.reports.tables import ReportOptions, report_sections
 
-    if not results and not human_evaluation:
+    if not results:
         results = [_newest_results(Path("results"))]
         typer.echo(f"ragtasks: report of {results[0]}, the newest results", err=True)
     with step("reading the results"):
-        evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
+        evaluations = _evaluations(results, recalibrate=recalibrate)
     for option, path, check in (
         *(("--html", html, writable_file), ("--output", output, writable_file)),
         ("--plots", plots, writable_folder),
@@ -120,7 +115,7 @@ def conclude(
 
     try:
         with step("reading the results"):
-            evaluations = _evaluations(list(results), human_evaluation=False, data=None)
+            evaluations = _evaluations(list(results))
         with step("tables and intervals"):
             sections = report_sections(evaluations, ReportOptions(only_conclusion=page is None))
     except RagtasksError as error:  # results are saved, and may contain tasks of others
@@ -159,20 +154,11 @@ def _without_tables(section: Section) -> Section:
     return replace(section, provenance=brief_provenance(section.provenance), tables=())
 
 
-def _evaluations(
-    results: list[Path], human_evaluation: bool, data: str | None, *, recalibrate: bool = False
-) -> list[Evaluation]:
+def _evaluations(results: list[Path], *, recalibrate: bool = False) -> list[Evaluation]:
     from ragtasks.results import read_evaluations, recalibrated
 
-    evaluations = read_evaluations(results, left_out=leave_out) if results else []
-    evaluations = recalibrated(evaluations) if recalibrate else evaluations
-    if human_evaluation:
-        from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
-        from ragtasks.reports.tables import rated_evaluations
-
-        root = benchmark_folder("mtrag", data, data_folder())
-        evaluations += rated_evaluations(load_human_evaluation(root), root / HUMAN_EVALUATION_FILE)
-    return evaluations
+    evaluations = read_evaluations(results, left_out=leave_out)
+    return recalibrated(evaluations) if recalibrate else evaluations
 
 
 def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResponse, ...]:

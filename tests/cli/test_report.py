@@ -128,13 +128,6 @@ def test_invalid_reports_are_refused_with_the_next_step(folder: Path) -> None:
     assert "did you mean 'rb_alg'" in refusal(folder, "--metric", "rb_algo")
 
 
-def test_the_human_evaluation_is_a_report_of_three_models(mtrag_root: Path) -> None:
-    text = report("--human-evaluation", "--data", mtrag_root, "--full")
-    assert text.startswith("# mtrag (human evaluation)\n")
-    assert "## Table 6: people and metrics\n" in text
-    assert "| gpt-4o                  | paper |" in text
-
-
 @pytest.mark.parametrize("option", ["--html", "--output"])
 def test_a_folder_for_a_file_is_an_error_before_the_tables(folder: Path, tmp_path: Path, option: str) -> None:
     done = run_command("report", folder, option, tmp_path)

@@ -138,7 +138,6 @@ class World:
             ("report",): [
                 *([one] for one in results),
                 [results[0], "--html", f"{out}/page.html"],
-                ["--human-evaluation", "--data", data],
             ],
             ("results", "export"): [
                 *(["benchmark", one, "--output", f"{out}/failed", "--kind", "invented"] for one in results),

@@ -251,7 +251,7 @@ KINDS: tuple[Kind, ...] = (
         "human evaluation",
         "mtrag/mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
         Form.JSON,
-        ("report --human-evaluation --data {w}/mtrag",),
+        ("judges calibrate {w}/mtrag",),
     ),
     Kind(
         "mtrag-s tasks",

@@ -21,9 +21,13 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from perf.human_evaluation import (
+    ALL,
+    HUMAN,
     PAPER_AGREEMENT,
+    PAPER_TABLE_6,
     PAPER_TABLE_7,
     Calibration,
+    Consolidation,
     JudgeResults,
     MetricScores,
     RatedPair,
@@ -33,6 +37,7 @@ from perf.human_evaluation import (
     calibration_picture,
     calibration_section,
     card_table,
+    consolidated,
     inverse_frequency,
     judge_measures,
     pairwise_rows,
@@ -45,7 +50,6 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.judges import CardRow, Verdicts
 from ragtasks.metrics import NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
-from ragtasks.reports.human_scores import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.plots import PICTURE_FORMATS, draw_picture
 from ragtasks.tables import Format, render
 from tests._messages import raises

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from ragtasks.judges import UNDECIDED, JudgeCard, Rubric, Verdicts, rubric_of
-from ragtasks.judges._panel import judge
+from ragtasks.clients import no_secrets
+from ragtasks.judges import UNDECIDED, JudgeCard, Rubric, Verdicts, judge_responses, rubric_of
 from ragtasks.records import Response
 from ragtasks.reports.judge_card import calibrate_judges
 from ragtasks.results import LabelledRows, read_labelled_rows
@@ -48,7 +48,14 @@ def card_of(
             label = label_of(sections(prompt), judging)
             return re.sub(r"(LABEL|N)$", label, form_of(prompt))
 
-        return judge(responses, [rubric], [ScriptedClient(reply)], judging=judging)
+        return judge_responses(
+            responses,
+            [ScriptedClient(reply)],
+            secrets=no_secrets,
+            cache_file=folder / "replies.sqlite",
+            rubrics=[rubric],
+            judging=judging,
+        )
 
     calibrate_judges(labelled, rubric, ask, repeats=repeats, data="published", cards=folder)
     (path,) = folder.glob("*.json")

@@ -14,7 +14,6 @@ from ragtasks.reports.tables._conversations import (
 )
 from ragtasks.reports.tables._losses import CLASSES, NO_LOSS, NOT_USED, loss_class
 from ragtasks.reports.tables._losses import TITLE as LOSS_TITLE
-from ragtasks.reports.tables._people import rated_evaluations
 from ragtasks.reports.tables._report import (
     ReportOptions,
     ReportTable,
@@ -78,7 +77,6 @@ __all__ = [
     "missing_from",
     "overview_sections",
     "question_labels_table",
-    "rated_evaluations",
     "report_sections",
     "row_slices",
     "spending_line",

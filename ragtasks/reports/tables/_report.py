@@ -46,7 +46,7 @@ from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables
 from ragtasks.reports.tables._own_history import own_history_tables
 from ragtasks.reports.tables._paper import conditioning_table, paper_tables
-from ragtasks.reports.tables._people import RATED_KIND, people_table, rated_table
+from ragtasks.reports.tables._people import people_table
 from ragtasks.reports.tables._published import published_score_tables
 from ragtasks.reports.tables._repeats import NOT_REPEATED, anchors_table, repeats_table
 from ragtasks.reports.tables._scores import (
@@ -194,7 +194,6 @@ def _tables(
     of_settings = [(present[name], setting) for name in metrics for setting in settings]
     return [
         *overview,
-        *([rated_table(evaluations)] if evaluations[0].kind == RATED_KIND else []),
         *as_zero_table(overview[0], list(present.values())),
         *_citations(evaluations, present),
         *usage_table(evaluations, present[metrics[0]] if metrics else None),
