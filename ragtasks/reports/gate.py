@@ -757,16 +757,16 @@ def read_side(path: Path, benchmark: str | None = None, cluster: str = "") -> Ga
         saved = _read_baseline(path)
         chosen_tasks = tuple(task for task in saved.harness if benchmark in (None, task.name))
         return replace(saved, harness=chosen_tasks) if chosen_tasks else saved
-    tasks = read_harness_tasks([path], cluster=cluster, only=benchmark)
     evaluations = merge_evaluations(read_evaluations([path], skip_others=True))
-    if tasks and (not evaluations or benchmark is not None):
+    names = sorted({_name(evaluation) for evaluation in evaluations})
+    is_of_ours = benchmark in names if benchmark else bool(evaluations)
+    if not is_of_ours and (tasks := read_harness_tasks([path], cluster=cluster, only=benchmark)):
         return _harness_side(path, tasks)
     if cluster:
         raise ConfigurationError(
             f"--cluster {cluster}: {path} has tasks of ragtasks, which have conversations as clusters. Next step: "
             "leave it out"
         )
-    names = sorted({_name(evaluation) for evaluation in evaluations})
     chosen = [evaluation for evaluation in evaluations if benchmark in (None, _name(evaluation))]
     if len(chosen) == 1:
         return side_of(chosen[0])

@@ -394,7 +394,13 @@ def _entries_of_others(
     """Return the groups and tasks of others in a results file, groups first, and the samples files of the tasks."""
     names = names_of_others(results)
     groups = groups_of_others(results)
-    read = read_harness_tasks([path], cluster=cluster) if is_ranked and names else []
+    has_own = len(names) < len(results["configs"])
+    try:
+        read = read_harness_tasks([path], cluster=cluster) if is_ranked and names else []
+    except BenchmarkFileError:
+        if not has_own:
+            raise
+        read = []  # without samples, which our tasks in the file do not need
     tasks = {task.name: task for task in read}
     entries = [
         _entry_of_task(path, results, name, groups.get(name, [name]), tasks.get(name)) for name in (*groups, *names)

@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from ragtasks.cli import app
 from ragtasks.config import GateConfig
+from ragtasks.reports.history import read_history
 from tests._commands import CommandResult, run_command
 from tests._messages import same_message
 from tests.reports._saved import facts, save
@@ -54,6 +55,20 @@ def run(*arguments: object) -> CommandResult:
 @pytest.mark.parametrize(("name", "status"), [("same", 0), ("worse", 1), ("near", 3)])
 def test_the_exit_status_depends_on_the_outcome(results: Path, name: str, status: int) -> None:
     assert run(results / name, "--baseline", results / "old", "--margin", "rouge_l=0.05").status == status
+
+
+def test_tasks_of_others_without_samples_do_not_disturb_ours(results: Path) -> None:
+    for name in ("same", "old"):
+        (file,) = (results / name).rglob("results_*.json")
+        content = json.loads(file.read_text())
+        content["configs"]["gsm8k"] = {"metadata": {}}
+        content.setdefault("results", {})["gsm8k"] = {"exact_match,none": 0.5}
+        file.write_text(json.dumps(content))
+    assert run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05").status == 0
+    history = read_history(results / "same", is_ranked=True)
+    assert history.skipped == ()
+    assert {entry.benchmark for entry in history.entries} >= {"gsm8k"}
+    assert len(history.entries) > 1
 
 
 def test_invalid_input_has_its_own_status(results: Path) -> None:
