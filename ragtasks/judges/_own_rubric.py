@@ -74,7 +74,9 @@ def _read_rubric(path: Path) -> Rubric:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        problem, next_step = missing_path(path) if isinstance(error, FileNotFoundError) else (str(error), "check it")
+        problem, next_step = str(error), "save it as text in UTF-8"
+        if isinstance(error, FileNotFoundError):
+            problem, next_step = missing_path(path)
         raise ConfigurationError(f"rubric {path}: {problem}. Next step: {next_step}") from error
     content, labels = _parsed(path, text)
     if not _NAME.fullmatch(path.stem) or path.stem in _rubric_names():
@@ -116,11 +118,11 @@ def _parsed(path: Path, text: str) -> tuple[dict[Any, Any], dict[str, Any]]:
         raise _error(path, "the keys `prompt` and `labels`", "no keys with values")
     section = next((value for key, value in node.value if key.value == "labels"), None)
     if section is None or section.id != "mapping":
-        raise _error(path, f"labels with their scores, such as `{_EXAMPLE}`", "no such key")
+        raise _error(path, f"labels with their scores, such as `{_EXAMPLE}`", "no label with a score")
     names = [str(key.value) for key, _ in section.value]
-    if len({*names}) < len(names):
+    if len(content["labels"]) < len(names):  # YAML also reads yes and true, or 1 and 1.0, as one key
         raise _error(path, "each label once", ", ".join(names)[:120])
-    return content, dict(zip(names, content["labels"].values(), strict=False))
+    return content, dict(zip(names, content["labels"].values(), strict=True))
 
 
 def _label_problems(labels: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ from ragtasks.judges import CLARIFICATION, LABEL_VALUES, SECOND_ANSWER, Rubric
 from ragtasks.records import Answerability, Response, Task
 from ragtasks.results._label_draw import DRAW, unmasked_weight
 from ragtasks.results._own_rows import NO_CONTEXTS, own_rows
-from ragtasks.results._record_keys import is_null
+from ragtasks.results._record_keys import ROW_KEYS, RecordKeys, is_null, keys_step, value_under
 from ragtasks.tables import grouped, text_of_csv
 
 LABEL_KEYS = ("label", "rater", "cluster", SECOND_ANSWER, "contexts_2")
@@ -36,6 +36,7 @@ _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _NEXT_STEP = "fix these lines; docs/judges.md#calibrate-a-judge shows a file"
 _ALIASES = {"annotator": "rater", "answer_a": "answer", "answer_b": SECOND_ANSWER, "contexts_b": "contexts_2"}
 _ONLY_RATER = "1"
+_OF_AN_ANSWER = frozenset({*LABEL_KEYS, DRAW})
 _MOST_LABELS = 12
 """Different numbers that people may use as labels."""
 
@@ -83,13 +84,17 @@ def read_labelled_rows(path: Path, rubric: Rubric, keys: Mapping[str, str] = _NO
     file = path / HUMAN_EVALUATION_FILE if path.is_dir() else path
     problems = Problems(file, "labels", _NEXT_STEP)
     numbered, keys = _source(file, problems, rubric, keys)
-    rows, labels = _by_answer(((number, _renamed(row, keys)) for number, row in numbered), problems)
+    own_keys = {name: key for name, key in keys.items() if name not in LABEL_KEYS}
+    table = ROW_KEYS.with_keys(own_keys)
+    rows, labels = _by_answer(((number, _renamed(row, keys)) for number, row in numbered), table, problems)
     if SECOND_ANSWER in rubric.needs and not any(SECOND_ANSWER in row for row in rows.values()):
         expected = f"`{SECOND_ANSWER}` for the rubric {rubric.name} (--rubric names one for single answers)"
         problems.add(0, expected, f"no `{SECOND_ANSWER}` in {len(rows)} rows")
         problems.raise_if_any()
     named = {number: _named_labels(number, labels[number], rubric, problems) for number in rows}
-    own = own_rows(rows.items(), problems.add, {name: key for name, key in keys.items() if name not in LABEL_KEYS})
+    own = own_rows(rows.items(), problems.add, own_keys)
+    if not own.answers:
+        problems.next_step = keys_step(table, first_row(file), "--keys {}") or problems.next_step
     problems.raise_if_any()
     tasks: Iterable[Task] = own.benchmark.tasks
     if rubric.name == CLARIFICATION:  # it has no question about other tasks
@@ -116,45 +121,54 @@ def read_labelled_rows(path: Path, rubric: Rubric, keys: Mapping[str, str] = _NO
         weight = unmasked_weight(str(row[DRAW]), task.task_id) if DRAW in row else 1
         if weight is None:
             problems.add(number, f"`id` and `{DRAW}` as `judges label` wrote them", row[DRAW], task.task_id)
-        cluster = str(row.get("cluster") or task.conversation_id)
+        cluster = str(row.get("cluster", "")) or task.conversation_id
         read.append(LabelledRow(response, named[number], cluster, second, weight or 1))
     if 0 < sum(DRAW in row for row in rows.values()) < len(rows):
         problems.add(0, f"`{DRAW}` in every row or in none: rows that were not drawn have no weight", "both")
     labelled = tuple(row for row in read if row.labels)
     if not labelled:
-        problems.add(0, "a person's label in at least one row, under `label`", f"no label in {len(read)} rows")
+        expected = "a person's label in at least one row, under `label` or another key (--keys label=KEY)"
+        problems.add(0, expected, f"no label in {len(read)} rows with {', '.join(first_row(file))}")
     problems.raise_if_any()
     return LabelledRows(labelled, _scale(labelled, rubric, problems), len(read) - len(labelled))
 
 
 def _renamed(row: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row with the keys of this module in place of their aliases and of those that the user named."""
-    label, replaced = keys.get("label", "label"), {name for name in LABEL_KEYS if name in keys}
-    names = {alias: name for alias, name in _ALIASES.items() if name not in replaced}
-    names |= {keys[name]: name for name in replaced}
-    renamed: dict[str, Any] = {}
-    for key, value in row.items():
-        if is_null(value):
-            continue
-        if key == label or key.startswith(f"{label}_"):
-            renamed[f"label{key.removeprefix(label)}"] = value
-        elif ("label" if key.startswith("label_") else key) not in replaced:
-            renamed[names.get(key, key)] = value
-    return renamed
+    """Return a row with the keys of this module in place of their aliases and of those that the user named.
+
+    Labels under other keys than the named one are left out: they answer another question.
+    """
+    keys = {"label": "label", **keys}
+    named = {keys[name]: name for name in LABEL_KEYS if name in keys}
+    prefix = f"{keys['label']}_"
+    renamed = {
+        _ALIASES.get(key, key): value
+        for key, value in row.items()
+        if key not in named and key != "label" and not key.startswith("label_")
+    }
+    renamed |= {f"label_{key.removeprefix(prefix)}": row[key] for key in row if key.startswith(prefix)}
+    renamed |= {name: value_under(row, key) for key, name in named.items()}
+    return {key: value for key, value in renamed.items() if not is_null(value)}
 
 
 def _by_answer(
-    numbered: Iterable[tuple[int, dict[str, Any]]], problems: Problems
+    numbered: Iterable[tuple[int, dict[str, Any]]], table: RecordKeys, problems: Problems
 ) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, str]]]:
-    """Return number -> row without labels, and number -> person -> label. Rows of one answer by `rater` are joined."""
+    """Return number -> row without labels, and number -> person -> label. Rows of one answer by `rater` are joined.
+
+    Columns that are not read, such as a rater's notes, may differ between them.
+    """
     rows: dict[int, dict[str, Any]] = {}
     labels: dict[int, dict[str, str]] = {}
     number_of: dict[str, int] = {}
     for number, row in numbered:
-        person, first = str(row.pop("rater", "") or _ONLY_RATER), number
+        has_rater, first = "rater" in row, number
+        person = str(row.pop("rater", "")) or _ONLY_RATER
         given = {key: row.pop(key) for key in [key for key in row if key == "label" or key.startswith("label_")]}
-        if person != _ONLY_RATER:
-            first = number_of.setdefault(canonical_hash(row), number)
+        if has_rater:
+            unread = {*table.unread(row)} - _OF_AN_ANSWER
+            answer = canonical_hash({key: value for key, value in row.items() if key not in unread})
+            first = number_of.setdefault(answer, number)
             if person in labels.get(first, {}):
                 problems.add(number, "each `rater` once per answer", person)
         rows.setdefault(first, row)
@@ -169,10 +183,10 @@ def _by_answer(
 
 
 def _text(value: Any) -> str:
-    """Return a label as text. A whole number has no decimals."""
+    """Return a label as text: empty without a label, and a whole number without decimals."""
     try:
-        return str(value).lower() if isinstance(value, bool) else f"{float(value):g}"
-    except (TypeError, ValueError):
+        return str(value).lower() if isinstance(value, bool) else "" if is_null(value) else f"{float(value):g}"
+    except (TypeError, ValueError, OverflowError):
         return str(value).strip()
 
 
@@ -197,7 +211,7 @@ def _named_labels(number: int, labels: Mapping[str, str], rubric: Rubric, proble
     """Return person -> label as the rubric writes it. Other labels are reported, and empty cells are no labels."""
     lowest = 0 if rubric.highest == 1 else 1
     allowed = f"one of {', '.join(rubric.labels)}" if rubric.labels else f"a number from {lowest} to {rubric.highest:g}"
-    by_lower_case = {label.lower(): label for label in rubric.labels}
+    by_lower_case = {_text(label).lower(): label for label in rubric.labels}
     named: dict[str, str] = {}
     for person, text in labels.items():
         label = by_lower_case.get(text.lower()) if rubric.labels else _number(text, lowest, rubric.highest)

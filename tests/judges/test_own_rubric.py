@@ -127,6 +127,8 @@ def test_a_file_with_other_keys_is_an_error(tmp_path: Path, text: str) -> None:
         (PROMPT, "{good: 1, bad: 1}"),
         (PROMPT, "{good: 1, bad: worse}"),
         (PROMPT, "{good: 1, good: 0}"),
+        (PROMPT, "{yes: 1, true: 0.5, no: 0}"),
+        (PROMPT, "[good, bad]"),
         (PROMPT, "{good: 1, bad.: 0}"),
         (PROMPT, "{good: 1, Good enough: 0}"),
         ("{{ answer }} {{ anwser }}", "{good: 1, bad: 0}"),

@@ -37,6 +37,8 @@ def row(number: int = 1, **values: Any) -> dict[str, Any]:
         ({"label": ["yes", "partial"]}, {"1": "yes", "2": "partial"}),
         ({"label": '["yes", "no"]'}, {"1": "yes", "2": "no"}),
         ({"label": "yes", "rater": "ann"}, {"ann": "yes"}),
+        ({"label": ["yes", None, "no"]}, {"1": "yes", "3": "no"}),
+        ({"label": "['yes', None]"}, {"1": "yes"}),
     ],
 )
 def test_spellings_of_labels(tmp_path: Path, values: dict[str, Any], labels: dict[str, str]) -> None:
@@ -52,6 +54,26 @@ def test_rows_of_several_raters_are_one_row(tmp_path: Path) -> None:
     labelled = read(tmp_path, rows)
     assert [labelled_row.name for labelled_row in labelled.rows] == ["r1", "r2"]
     assert labelled.rows[1].labels == {"ann": "yes", "bob": "no"}
+
+
+def test_raters_with_numbers_and_own_notes_are_people_of_one_row(tmp_path: Path) -> None:
+    rows = [row(label="yes", annotator=number, lead_time=number * 1.5, notes=f"note {number}") for number in range(3)]
+    (labelled,) = read(tmp_path, rows).rows
+    assert labelled.labels == {"0": "yes", "1": "yes", "2": "yes"}
+
+
+def test_a_named_key_leads_into_objects_and_replaces_other_labels(tmp_path: Path) -> None:
+    rows = [row(label="yes", label_ann="yes", data={"verdict": "no"}), row(2, label="yes", data={})]
+    labelled = read(tmp_path, rows, label="data.verdict")
+    assert [labelled_row.labels for labelled_row in labelled.rows] == [{"1": "no"}]
+    assert labelled.n_unlabelled == 1
+
+
+def test_labels_of_a_rubric_may_be_numbers_in_any_spelling(tmp_path: Path) -> None:
+    rubric = tmp_path / "rubric.yaml"
+    rubric.write_text("prompt: '{{ answer }}'\nlabels: {1.0: 0, 2.0: 1}\n", encoding="utf-8")
+    labelled = read(tmp_path, [row(1, label=1), row(2, label="2.0"), row(3, label=2.0)], str(rubric))
+    assert [[*labelled_row.labels.values()] for labelled_row in labelled.rows] == [["1.0"], ["2.0"], ["2.0"]]
 
 
 def test_a_table_has_the_same_rows(tmp_path: Path) -> None:
@@ -85,9 +107,10 @@ def test_the_cluster_is_the_conversation_or_the_row(tmp_path: Path) -> None:
         row(2, label="no", conversation_id="c"),
         row(3, label="no", cluster="d"),
         row(4, label="no"),
+        row(5, label="no", cluster=0),
     ]
     labelled = read(tmp_path, rows).rows
-    assert [labelled_row.cluster for labelled_row in labelled] == ["c", "c", "d", "row-4"]
+    assert [labelled_row.cluster for labelled_row in labelled] == ["c", "c", "d", "row-4", "0"]
     assert len(labelled[1].response.task.messages) == 3, "rows of a conversation are its turns, as in `score`"
 
 
@@ -112,6 +135,9 @@ def test_a_pair_has_a_second_answer_with_its_passages(tmp_path: Path) -> None:
         ([row(1, label="no", rater="ann"), row(1, label="yes", rater="ann")], "idk"),
         ([row(1, label="no", conversation_id="c"), row(1, answer="No.", label="yes", conversation_id="c")], "idk"),
         ([row(n, label=n / 20) for n in range(20)], "rl_f"),
+        ([row(1, label=10**400)], "rl_f"),
+        ([{"Question": "Why?", "Answer": "So.", "Label": "no"}], "idk"),
+        ([row(1, Label="no")], "idk"),
     ],
 )
 def test_rows_that_cannot_be_used_are_errors(tmp_path: Path, rows: Sequence[Mapping[str, Any]], rubric: str) -> None:
