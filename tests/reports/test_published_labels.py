@@ -43,7 +43,7 @@ def card_of(
 ) -> Any:
     """Return the card of a judge with scripted labels: (marked texts, name of the judging) -> label."""
 
-    def ask(responses: Sequence[Response], judging: str) -> Verdicts:
+    def ask(responses: Sequence[Response], rubrics: Sequence[Rubric], judging: str) -> Verdicts:
         def reply(prompt: str, _: int) -> str:
             label = label_of(sections(prompt), judging)
             return re.sub(r"(LABEL|N)$", label, form_of(prompt))
@@ -53,7 +53,7 @@ def card_of(
             [ScriptedClient(reply)],
             secrets=no_secrets,
             cache_file=folder / "replies.sqlite",
-            rubrics=[rubric],
+            rubrics=rubrics,
             judging=judging,
         )
 
