@@ -324,7 +324,7 @@ def comparison_sections(
     sections = []
     for context in dict.fromkeys(mean.column.context for mean in comparisons.means):
         means = [mean for mean in comparisons.means if mean.column.context == context]
-        rows = tuple(_cells(pair, units) for pair in comparisons.pairs if pair.first.context == context)
+        rows = tuple(_cells(pair) for pair in comparisons.pairs if pair.first.context == context)
         table = means_table("Means", means, group, name, items, units, note)
         averages = replace(table, legend=(*notes, *_legend(means)))
         columns = (group, *_COLUMNS, units, "unshared", "reason for no interval")
@@ -401,11 +401,11 @@ def _legend(means: Sequence[Mean]) -> Iterator[str]:
             yield f"{column.name} in {column.group}: {column.metric} is {fixed(as_zero)} with missing tasks as 0"
 
 
-def _cells(pair: Comparison, units: str) -> tuple[Cell, ...]:
+def _cells(pair: Comparison) -> tuple[Cell, ...]:
     first, gap, n = pair.first, pair.difference, pair.difference.n_values
     sides = (Value(mean, n, n) for mean in (pair.first_mean, pair.second_mean))
     tested = (p_text(pair.p), p_text(pair.adjusted_p), Value(pair.detectable, n, n))
-    counts = (n, gap.n_clusters, pair.n_unshared, gap.reason_over(units))
+    counts = (n, gap.n_clusters, pair.n_unshared, gap.reason)
     return (first.group, first.metric_text, first.name, pair.second.name, *sides, pair.cell, *tested, *counts)
 
 

@@ -46,10 +46,14 @@ class HarnessColumns:
     cluster: str
 
     @property
+    def units(self) -> str:
+        """Name of the clusters."""
+        return f"clusters ({self.cluster})" if self.cluster else "documents"
+
+    @property
     def power_words(self) -> dict[str, Any]:
         """The words of a table of detectable differences, for `power_sections`."""
-        units = f"clusters ({self.cluster})" if self.cluster else "documents"
-        return {"group": "task", "items": "documents", "units": units, "notes": self.notes}
+        return {"group": "task", "items": "documents", "units": self.units, "notes": self.notes}
 
     @property
     def words(self) -> dict[str, Any]:
@@ -200,7 +204,7 @@ def _mismatches(first: HarnessTask, second: HarnessTask) -> Iterator[str]:
     settings = [key for key, value in first.prompts.items() if second.prompts.get(key, value) != value]
     n_prompts = 0
     if _has_own_templates([first, second]):  # equal messages give different prompts
-        settings += [key for key, value in first.messages.items() if second.messages[key] != value]
+        settings += [key for key, value in first.messages.items() if second.messages.get(key, value) != value]
     else:
         n_prompts = sum(a.prompt != b.prompt for a, b in pairs)
     if settings or n_prompts:
@@ -259,7 +263,7 @@ def _refusal_of_metric(name: str, members: Sequence[HarnessTask], *, are_pairs: 
         return f"only in {holders}. Next step: evaluate all with one task file"
     if refused := next((metric.refused for metric in known if metric.refused), ""):
         return refused
-    if len({metric.by_size for metric in known}) > 1:
+    if len({metric.by_size for metric in known} - {None}) > 1:
         return "weighted by documents in one and by tasks in another. Next step: evaluate both with one group file"
     scored = {frozenset(item for item, value in metric.values.items() if value is not None) for metric in known}
     if len(scored) > 1 and not {metric.aggregation for metric in known} <= _MEANS:
@@ -283,13 +287,18 @@ def _reported_mean(mean: Mean, found: HarnessColumns) -> Mean:
     """Return a mean with the numbers of the results file, which differ from those of its values by rounding only."""
     column = mean.column
     metric = found.metrics[column.group, column.metric, column.name]
-    return replace(
-        mean, estimate=replace(mean.estimate, value=metric.reported, independent_error=metric.reported_error)
+    estimate = replace(
+        mean.estimate,
+        value=metric.reported,
+        independent_error=metric.reported_error,
+        reason=mean.estimate.reason_over(found.units),
     )
+    return replace(mean, estimate=estimate)
 
 
 def _reported_pair(pair: Comparison, found: HarnessColumns) -> Comparison:
     """Return a comparison with the reported numbers, if it contains all documents."""
+    pair = replace(pair, difference=replace(pair.difference, reason=pair.difference.reason_over(found.units)))
     if pair.difference.n_unscored or pair.n_unshared:
         return pair
     first, second = (found.metrics[side.group, side.metric, side.name] for side in (pair.first, pair.second))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import Metric
 from ragtasks.reports.harness_comparison import harness_column, mismatch, names_in_groups
-from ragtasks.results import HarnessTask
+from ragtasks.results import HarnessMetric, HarnessTask
 from ragtasks.statistics import Column
 
 _OWN_MEANS = {"mean", "nanmean", "brier_score"}
@@ -34,7 +34,7 @@ def metrics_of_tasks(tasks: Sequence[HarnessTask]) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {}
     for task in tasks:
         for name, found in task.metrics.items():
-            if found.higher_is_better is None or found.refused:
+            if _obstacle(found):
                 continue
             low, high = metrics[name].bounds if name in metrics else found.bounds
             bounds = (min(low, found.bounds[0]), max(high, found.bounds[1]))
@@ -43,9 +43,14 @@ def metrics_of_tasks(tasks: Sequence[HarnessTask]) -> dict[str, Metric]:
     return metrics
 
 
+def _obstacle(metric: HarnessMetric) -> str:
+    """Return why a metric is not tested. Empty if it is."""
+    return metric.refused or ("no better direction is known" if metric.higher_is_better is None else "")
+
+
 def chosen_tasks(tasks: Sequence[HarnessTask], metric: str, named: Collection[str] = ()) -> list[HarnessTask]:
     """Return the tasks and groups with a metric. The tasks of a group with the metric are left out unless named."""
-    offering = [task for task in tasks if metric in task.metrics and not task.metrics[metric].refused]
+    offering = [task for task in tasks if metric in task.metrics and not _obstacle(task.metrics[metric])]
     inside = names_in_groups({task.name: task.members for task in offering})
     return [task for task in offering if task.name in named or task.name not in inside]
 
@@ -65,7 +70,7 @@ def with_filters(margins: Mapping[str, float], offered: Collection[str]) -> dict
 def require_gated(tasks: Sequence[HarnessTask], margins: Collection[str], named: Collection[str]) -> None:
     """Raise ConfigurationError for a metric without values of documents, or an unknown task."""
     for name in margins:
-        refusals = [task.metrics[name].refused for task in tasks if name in task.metrics]
+        refusals = [_obstacle(task.metrics[name]) for task in tasks if name in task.metrics]
         if refusals and all(refusals):
             raise ConfigurationError(f"gate: no test of {name}: {refusals[0]}. Next step: use a margin for another")
     names = [task.name for task in tasks]
@@ -114,13 +119,19 @@ def harness_mismatches(
                 problems[f"task {task.name} is in the baseline only"] = None
             elif reason := mismatch(task, other):
                 problems[f"{task.name}: {reason}"] = None
-            elif metric not in other.metrics or other.metrics[metric].refused:
+            elif metric not in other.metrics or _obstacle(other.metrics[metric]):
                 problems[f"{metric} in {task.name} is in the baseline only"] = None
-            elif task.metrics[metric].by_size != other.metrics[metric].by_size:
+            elif len({task.metrics[metric].by_size, other.metrics[metric].by_size} - {None}) > 1:
                 problems[f"{task.name}: weighted by documents on one side and by tasks on the other"] = None
             elif task.generation != other.generation:
                 notes[f"differs: generation options in {task.name}"] = None
     names = {task.name for task in baseline}
     more = [task.name for task in candidate if task.name not in names]
     notes |= dict.fromkeys(f"not tested: task {name}, which the baseline does not have" for name in more)
+    untested = [(metric, task) for metric in margins for task in baseline if metric in task.metrics]
+    notes |= {
+        f"not tested: {metric} in {task.name}: {why}": None
+        for metric, task in untested
+        if (why := _obstacle(task.metrics[metric]))
+    }
     return list(problems), list(notes)

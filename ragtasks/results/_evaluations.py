@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragtasks.benchmarks import ROWS
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path_error, shortened_list
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response, Task
@@ -283,8 +283,12 @@ def _evaluations(
         raise unusable_error(
             "results", file, "a results file of the harness", f"{type(error).__name__}: {error}"
         ) from error
-    if skip_others and not tasks_of and results.get("configs"):
-        return []
+    if not tasks_of and results.get("configs"):
+        if skip_others:
+            return []
+        found = f"lm_eval tasks of others ({shortened_list(list(results['configs']), 3)})"
+        next_step = f"ragtasks compare {file.parent} OTHER_RESULTS, or ragtasks results list {file.parent}"
+        raise unusable_error("results", file, "tasks of ragtasks", found, next_step)
     for _, _, suite, _ in tasks_of:
         _require_suite(file, suite)
     samples = logged_samples(file, results, [task for names in tasks_of.values() for task in names])

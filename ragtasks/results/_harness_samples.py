@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragtasks.errors import close_matches
+from ragtasks.errors import close_matches, shortened_list
 from ragtasks.files import Problems, canonical_hash, json_lines, parse_json
 from ragtasks.results._evaluations import model_of, read_each
 from ragtasks.results._saved import (
     LoggedSamples,
     logged_samples,
     require_task_name,
+    samples_file,
     unusable_error,
     value_at,
 )
@@ -74,7 +75,7 @@ class HarnessMetric:
     refused: str = ""
     """Why the metric has no values of documents; empty if it has."""
     by_size: bool | None = None
-    """Whether a group weights its tasks by their documents; None for a task."""
+    """Whether a group weights its tasks by their documents; None for a task, or if both weights give equal values."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -123,13 +124,14 @@ def read_harness_tasks(
         paths: folders of results, or results files.
         cluster: field of the documents that names their clusters, such as `doc.passage`.
         only: name of the only task, or group with its tasks, to read.
-        left_out: receives a line about each unreadable file in a folder. Without it, such a file raises an error.
+        left_out: receives a line about each unreadable file in a folder, and about tasks without logged samples next to
+            tasks with them. Without it, both raise an error.
 
     Raises:
         BenchmarkFileError: a path is missing, samples are missing or damaged, differ from their results file, or have
             no such field.
     """
-    return read_each(paths, lambda file, _: _tasks_and_groups(file, cluster, only), left_out)
+    return read_each(paths, lambda file, _: _tasks_and_groups(file, cluster, only, left_out), left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,9 @@ class _ResultsFile:
         return next(iter(directions), None)
 
 
-def _tasks_and_groups(file: Path, cluster: str, only: str | None = None) -> list[HarnessTask]:
+def _tasks_and_groups(
+    file: Path, cluster: str, only: str | None, left_out: Callable[[str], None] | None
+) -> list[HarnessTask]:
     try:
         content = parse_json(file.read_bytes())
         names = names_of_others(content)
@@ -164,6 +168,11 @@ def _tasks_and_groups(file: Path, cluster: str, only: str | None = None) -> list
         if only is not None:
             groups = {only: groups[only]} if only in groups else {}
             names = [name for name in names if name in groups.get(only, [only])]
+        without = [name for name in names if not samples_file(file, name).is_file()]
+        if left_out is not None and 0 < len(without) < len(names):
+            left_out(f"{file}: no logged samples of {shortened_list(without, 3)}. Next step: {_RESTORE}")
+            names = [name for name in names if name not in without]
+            groups = {name: members for name, members in groups.items() if not set(members) & set(without)}
         if not names:
             return []
         samples = logged_samples(file, content, names, "an lm_eval task", _RUN_AGAIN)
@@ -188,7 +197,7 @@ def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> HarnessTa
         _metric(results, name, key, {item: row[key] for item, row in values.items() if key in row}) for key in keys
     ]
     settings = {key: config[key] for key in _PROMPT_SETTINGS if config.get(key) is not None}
-    template = content.get("chat_template")
+    template, seed = content.get("chat_template"), value_at(content, "config", "fewshot_seed")
     return HarnessTask(
         name=name,
         model=results.model,
@@ -197,7 +206,8 @@ def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> HarnessTa
         n_shot=str(value_at(content, "n-shot", name)),
         n_offered=value_at(content, "n-samples", name, "original"),
         prompts={key: _ADDRESS.sub("", json.dumps(value)) for key, value in settings.items()},
-        messages={key: str(content.get(key)) for key in ("system_instruction_sha", "fewshot_as_multiturn")},
+        messages={key: str(content.get(key)) for key in ("system_instruction_sha", "fewshot_as_multiturn")}
+        | ({"fewshot_seed": str(seed)} if seed is not None and value_at(content, "n-shot", name) else {}),
         chat_template=None if template is None else str(content.get("chat_template_sha") or ""),
         generation=json.dumps(config["generation_kwargs"], sort_keys=True) if "generation_kwargs" in config else "",
         documents=documents,
@@ -272,7 +282,8 @@ def _label(row: Mapping[str, Any], cluster: str, number: int, problems: Problems
     if isinstance(value, (str, int, float)):
         return str(value)
     names = (f"doc.{name}" for name in row["doc"])
-    problems.next_step = f"name another field with --cluster, or leave it out; {close_matches(cluster, names)}"
+    hint = f"; {close_matches(cluster, names)}" if value is None else ""
+    problems.next_step = f"name another field with --cluster, or leave it out{hint}"
     problems.add(
         number,
         f"a text or number in {cluster}",
@@ -321,9 +332,9 @@ def _weighted(value: Any) -> tuple[float, float] | None:
 
 
 def _listed(value: Any) -> tuple[float, float] | None:
-    """Return the sum and the number of values, such as those of the instructions of IFEval."""
-    numbers = [_number(part) for part in value] if isinstance(value, list) else []
-    return (math.fsum(number or 0.0 for number in numbers), len(numbers)) if numbers and None not in numbers else None
+    """Return the sum and the number of a document's truth values."""
+    is_truth = isinstance(value, list) and bool(value) and all(isinstance(part, bool) for part in value)
+    return (sum(value), len(value)) if is_truth else None
 
 
 def _brier(value: Any) -> tuple[float, float] | None:
@@ -495,6 +506,8 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
     directions = {member.higher_is_better for _, member in members}
     if not fitting and not refused:
         refused = "the reported number is no mean of its tasks"
+    values = {} if refused else dict(_strata(reported or 0.0, members, is_by_size=fitting[0]))
+    is_either = len(fitting) > 1 and len(set(values.values())) == 1  # such as 0 in every task
     return HarnessMetric(
         name=name,
         aggregation="",
@@ -503,11 +516,11 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
         ),
         reported=reported,
         reported_error=results.number(group, f"{metric}_stderr", filter_name),
-        values={} if refused else dict(_strata(reported or 0.0, members, is_by_size=fitting[0])),
+        values=values,
         lowest=members[0][1].lowest if len({member.lowest for _, member in members}) == 1 else None,
         highest=members[0][1].highest if len({member.highest for _, member in members}) == 1 else None,
         refused=refused,
-        by_size=fitting[0] if fitting else None,
+        by_size=fitting[0] if fitting and not is_either else None,
     )
 
 

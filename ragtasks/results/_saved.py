@@ -189,6 +189,11 @@ def time_of(file: Path) -> str | None:
     return match["time"] if match else None
 
 
+def samples_file(file: Path, task: str) -> Path:
+    """Return the path of a task's logged samples, in the folder of the results file."""
+    return file.with_name(f"samples_{task}_{time_of(file)}.jsonl")
+
+
 def logged_samples(
     file: Path,
     results: Mapping[str, Any],
@@ -200,13 +205,9 @@ def logged_samples(
 
     `of` and `run_again` are the words of errors for the tasks and the next step.
     """
-    time = time_of(file)
-    samples_of = {
-        task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(file, results, task))
-        for task in tasks
-    }
+    samples_of = {task: LoggedSamples(samples_file(file, task), n_logged(file, results, task)) for task in tasks}
     missing = [samples for samples in samples_of.values() if not samples.path.is_file()]
-    if time is None or len(missing) == len(samples_of):
+    if len(missing) == len(samples_of):
         expected = f"logged samples of {of} in the same folder (samples_*.jsonl)"
         raise unusable_error("results", file, expected, "none", run_again)
     if missing:

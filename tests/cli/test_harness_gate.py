@@ -240,3 +240,19 @@ def test_unchanged_responses_with_other_scores_are_drift(sides: Path) -> None:
     found, _ = gate_of(*side)
     assert found["status"] == 3
     same_message("\n".join(found["problems"]))
+
+
+def test_a_task_whose_better_direction_is_unknown_is_listed_and_not_tested(sides: Path) -> None:
+    def forget(content: dict[str, Any]) -> None:
+        for name in ("local_endings", "local_all"):
+            content["higher_is_better"][name].pop("acc")
+        for metric in content["configs"]["local_endings"]["metric_list"]:
+            metric.pop("higher_is_better", None)
+
+    for model in ("weak", "strong"):
+        change(sides / model, forget)
+    side = (sides / "weak", "--baseline", sides / "strong", "--margin", "acc=0.05")
+    gate, tests = gate_of(*side)
+    assert {task for task, _ in tests} == {"local_by_size"}
+    assert "not tested: acc in local_endings: no better direction is known" in gate["notes"]
+    assert run(*side, "--power")[0] == 3  # the margin is too small

@@ -199,16 +199,16 @@ def test_results_of_other_versions_of_the_harness_are_compared(harness_results: 
     assert pairs_in(*folders).keys() == before.keys()
 
 
-def limited(folder: Path) -> None:
+def limited(folder: Path, limit: int = 20) -> None:
     def cut(content: dict[str, Any]) -> None:
         numbers, values = content["results"]["local_sums"], logged(folder, "local_sums", "exact_match", "strict-match")
         others = logged(folder, "local_sums", "exact_match", "flexible-extract")
-        numbers["exact_match,strict-match"] = sum(list(values.values())[:20]) / 20
-        numbers["exact_match,flexible-extract"] = sum(list(others.values())[:20]) / 20
-        content["n-samples"]["local_sums"]["effective"] = 20
+        numbers["exact_match,strict-match"] = sum(list(values.values())[:limit]) / limit
+        numbers["exact_match,flexible-extract"] = sum(list(others.values())[:limit]) / limit
+        content["n-samples"]["local_sums"]["effective"] = limit
 
     change_results(folder, cut)
-    change_samples(folder, lambda rows: rows.__setitem__(slice(None), [row for row in rows if row["doc_id"] < 20]))
+    change_samples(folder, lambda rows: rows.__setitem__(slice(None), [row for row in rows if row["doc_id"] < limit]))
 
 
 def every(**changes: Any) -> Callable[[Path], None]:
@@ -278,6 +278,12 @@ def test_models_with_their_own_chat_templates_are_compared(harness_results: Path
     assert "each model has its own chat template" in done.stdout
     one, two = read_harness_tasks(folders)
     assert not mismatch(one, two)
+    for folder, seed in zip(folders, (1, 2), strict=True):
+        change_results(folder, lambda c, seed=seed: c["config"].update(fewshot_seed=seed))
+    assert not mismatch(*read_harness_tasks(folders))  # without examples
+    for folder in folders:
+        change_results(folder, lambda c: c["n-shot"].update(local_sums=5))
+    assert "fewshot_seed" in mismatch(*read_harness_tasks(folders))
 
 
 def test_two_results_of_one_model_have_numbers(harness_results: Path, tmp_path: Path) -> None:
@@ -327,3 +333,39 @@ def test_one_result_is_not_compared(harness_results: Path) -> None:
 @pytest.mark.parametrize("options", [("--by", "setting"), ("--metric", "mcc"), ("--metric", "acc_normal")])
 def test_options_that_do_not_apply_are_errors(harness_results: Path, options: tuple[str, ...]) -> None:
     same_message(refused(harness_results / "weak", harness_results / "strong", *options))
+
+
+def test_reasons_in_csv_name_the_documents(harness_results: Path, tmp_path: Path) -> None:
+    folders = copied(harness_results, tmp_path, "local_sums")
+    lines = csv.DictReader(io.StringIO(run(*folders, "--cluster", "doc.question", "--format", "csv").stdout))
+    assert "conversation" not in "".join(line["no_interval_because"] for line in lines)
+    for folder in folders:
+        limited(folder, 8)
+    lines = csv.DictReader(io.StringIO(run(*folders, "--format", "csv").stdout))
+    assert {line["no_interval_because"] for line in lines} == {"fewer than 10 documents"}
+
+
+def test_a_group_of_zeros_is_compared_with_either_weight(harness_results: Path, tmp_path: Path) -> None:
+    folders = copied(harness_results, tmp_path, *SUMS)
+
+    def zeros(content: dict[str, Any]) -> None:
+        for name in (*SUMS, "local_by_task"):
+            content["results"][name] |= {f"exact_match,{filter_name}": 0.0 for filter_name in FILTERS}
+
+    change_results(folders[0], zeros)
+    for task in SUMS:
+        (file,) = folders[0].glob(f"samples_{task}_2*.jsonl")
+        rows = [json.loads(line) | {"exact_match": 0.0} for line in file.read_text().splitlines()]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pair = pairs_in(*folders)["local_by_task", "exact_match,strict-match"]
+    assert pair.difference.value == pytest.approx(pair.second_mean, abs=1e-14)
+
+
+def test_a_report_of_tasks_of_others_names_the_commands_for_them(harness_results: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(harness_results / "weak")])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, RagtasksError)
+    text = " ".join(str(done.exception).split())
+    folder = results_file(harness_results / "weak").parent
+    assert text.endswith(f"next step: ragtasks compare {folder} OTHER_RESULTS, or ragtasks results list {folder}")
+    assert CliRunner().invoke(app, ["results", "list", str(folder)]).exit_code == 0

@@ -252,3 +252,42 @@ def test_results_of_another_form_raise_no_other_error(
     file.write_text(json.dumps(content))
     with suppress(BenchmarkFileError):
         tasks_in(folder)
+
+
+def test_lists_of_truth_values_have_the_mean_of_all_of_them(harness_results: Path, tmp_path: Path) -> None:
+    folder = only(harness_results, tmp_path, "local_choices")
+    lists = [[number % 3 == 0] * (1 + number % 4) for number in range(46)]
+    edit(folder, lambda rows: [row.update(acc=values) for row, values in zip(rows, lists, strict=True)])
+    flat = [value for values in lists for value in values]
+    content = json.loads(results_file(folder).read_text())
+    content["results"]["local_choices"]["acc,none"] = sum(flat) / len(flat)
+    content["configs"]["local_choices"]["metric_list"][0]["aggregation"] = "<function agg_inst_level_acc at 0x7f>"
+    results_file(folder).write_text(json.dumps(content))
+    task = tasks_in(folder)["local_choices"]
+    names, sizes = list(map(str, range(46))), list(map(len, lists))
+    ratio = estimate_ratio(list(map(sum, lists)), sizes, names)
+    estimate = estimate_of(task, task.metrics["acc"])
+    assert estimate.value == pytest.approx(ratio.value, rel=1e-14)
+    gaps = np.array([sum(values) - len(values) * sum(flat) / len(flat) for values in lists])
+    error = gaps.std(ddof=1) / math.sqrt(46) / np.mean(sizes)
+    assert estimate.standard_error == pytest.approx(error, rel=1e-12)
+
+
+def test_a_group_of_groups_has_the_direction_of_its_tasks(harness_results: Path, tmp_path: Path) -> None:
+    shutil.copytree(harness_results / "weak", tmp_path / "weak")
+    content = json.loads(results_file(tmp_path / "weak").read_text())
+    del content["higher_is_better"]["local_all"]  # as the harness writes it for a group of groups only
+    results_file(tmp_path / "weak").write_text(json.dumps(content))
+    assert tasks_in(tmp_path / "weak")["local_all"].metrics["acc"].higher_is_better is True
+
+
+def test_tasks_without_samples_are_left_out_next_to_others(harness_results: Path, tmp_path: Path) -> None:
+    shutil.copytree(harness_results / "weak", tmp_path / "weak")
+    next((tmp_path / "weak").rglob("samples_local_checks_*.jsonl")).unlink()
+    lines: list[str] = []
+    tasks = {task.name for task in read_harness_tasks([tmp_path], left_out=lines.append)}
+    assert {"local_choices", "local_by_task"} <= tasks
+    assert not {"local_checks", "local_by_size", "local_all"} & tasks
+    assert [line.partition("no logged samples of ")[2].partition(".")[0] for line in lines] == ["local_checks"]
+    with pytest.raises(BenchmarkFileError):
+        read_harness_tasks([tmp_path])

@@ -321,7 +321,7 @@ def means_table(  # noqa: PLR0917 (as the words of the table)
         n = estimate.n_values
         errors = (Value(error, n, n) for error in (estimate.standard_error, estimate.independent_error))
         names = (column.group, column.name, column.metric_text)
-        rows.append((*names, mean.cell, *errors, n, estimate.n_clusters, estimate.reason_over(units)))
+        rows.append((*names, mean.cell, *errors, n, estimate.n_clusters, estimate.reason))
     columns = (group, name, *_ERROR_COLUMNS[:5], units, *_ERROR_COLUMNS[5:])
     return Table(title, columns, tuple(rows), note or _UNCERTAINTY_NOTE.format(items=items))
 
