@@ -97,5 +97,7 @@ def _shortfalls(measures: Mapping[str, CardRow], floor: JudgeFloor) -> Iterator[
         yield f"kappa {kappa.low:.2f} to {kappa.high:.2f}, must be above {floor.kappa:g}"
     if undecided is None or undecided.value is None:
         yield "no repeats (--repeats 2)"
+    elif undecided.n < floor.labels <= kappa.n:
+        yield f"{undecided.n} repeated rows of {floor.labels}"
     elif undecided.value >= floor.undecided:
         yield f"{undecided.value:.0%} of {undecided.n} rows undecided, must be below {floor.undecided:.0%}"

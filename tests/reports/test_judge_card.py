@@ -7,9 +7,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
+from scipy.stats import bootstrap
 from sklearn.metrics import cohen_kappa_score
 
 from ragtasks.clients import no_secrets
@@ -87,6 +90,24 @@ def test_kappa_is_that_of_scikit_learn(tmp_path: Path) -> None:
     pairs = list(zip(people, given, strict=True))
     assert card.confusion == {a: {b: pairs.count((a, b)) for b in LABELS} for a in LABELS}
     assert tables[1].rows[0] == ("no", *(pairs.count(("no", label)) for label in LABELS))
+
+
+def test_the_interval_of_kappa_is_that_of_scipy_at_rare_labels(tmp_path: Path) -> None:
+    """With percentiles, the interval begins at 0.77: such intervals cover kappa in 90 % of cases."""
+    people = np.array([1] * 10 + [0] * 50)
+    given = np.array([1] * 9 + [0] * 51)
+
+    def kappa(first: Any, second: Any, axis: int = -1) -> Any:
+        agreed, shares = (first == second).mean(axis), (first.mean(axis), second.mean(axis))
+        by_chance = shares[0] * shares[1] + (1 - shares[0]) * (1 - shares[1])
+        return (agreed - by_chance) / (1 - by_chance)
+
+    options = {"paired": True, "method": "BCa", "rng": 0}
+    expected = bootstrap((people, given), kappa, **options).confidence_interval
+    labelled = labelled_rows(tmp_path, [{"label": ("no", "yes")[label]} for label in people])
+    card, _ = calibrated(tmp_path, labelled, lambda prompt, _: ("no", "yes")[given[number_in(prompt)]])
+    found = card.measure("weighted kappa")
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
 
 
 def test_two_labels_and_labels_of_equal_score_have_plain_kappa(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_a_judge_above_the_floor_decides() -> None:
         ([card(low=0.4)], "kappa 0.40 to 0.70, must be above 0.4"),
         ([card(low=None)], "no interval of kappa"),
         ([card(undecided=None)], "no repeats (--repeats 2)"),
+        ([replace(card(), rows=(card().rows[0], card(n=12).rows[1]))], "12 repeated rows of 50"),
         ([card(undecided=0.1)], "10% of 80 rows undecided, must be below 10%"),
         ([card(n=10, low=0.1, undecided=None)], "10 labels of 50, kappa 0.10 to 0.70, must be above 0.4, no repeats"),
         ([card(rubrics={"rb_llm": "other prompts"})], "no card"),
