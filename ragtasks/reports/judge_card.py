@@ -248,13 +248,18 @@ def _kappa(
     if len({first for _, pairs in rows for first, _ in pairs}) < 2:
         return None, None, None
 
-    def kappas(counts: Floats) -> Floats:
-        """Return kappa of each table of counts: 1 - observed distance / distance by chance."""
-        by_chance = counts.sum(2)[:, :, None] * counts.sum(1)[:, None, :] / counts.sum((1, 2))[:, None, None]
-        ratio: Floats = 1 - (counts * distances).sum((1, 2)) / (by_chance * distances).sum((1, 2))
-        return ratio
+    def by_chance(counts: Floats) -> Floats:
+        """Return the sum of distances in each table if its rows and columns were independent."""
+        expected = counts.sum(2)[:, :, None] * counts.sum(1)[:, None, :] / counts.sum((1, 2))[:, None, None]
+        sums: Floats = (expected * distances).sum((1, 2))
+        return sums
 
-    return _bootstrap(np.array([*tables.values()]), kappas)
+    by_cluster = np.array([*tables.values()])
+    value, low, high = _bootstrap(by_cluster, lambda counts: 1 - (counts * distances).sum((1, 2)) / by_chance(counts))
+    if low == 1:  # no draw has a difference: the exact bound of a share of 0
+        largest = 1 - 0.025 ** (1 / len(by_cluster))
+        low = max(-1.0, float(1 - largest * by_cluster.sum() / by_chance(by_cluster.sum(0)[None])[0]))
+    return value, low, high
 
 
 def _bootstrap(

@@ -110,6 +110,21 @@ def test_the_interval_of_kappa_is_that_of_scipy_at_rare_labels(tmp_path: Path) -
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
 
 
+@pytest.mark.parametrize(("n_rare", "n"), [(3, 50), (30, 60)])
+def test_perfect_agreement_on_few_rows_of_a_label_is_no_proof(tmp_path: Path, n_rare: int, n: int) -> None:
+    """The bound is 1 - share / by chance, where 0.025 ** (1 / n) is the probability of n rows without the share."""
+    people = ["yes"] * n_rare + ["no"] * (n - n_rare)
+    card, _ = calibrated(
+        tmp_path,
+        labelled_rows(tmp_path, [{"label": label} for label in people]),
+        lambda prompt, _: people[number_in(prompt)],
+    )
+    kappa = card.measure("weighted kappa")
+    prevalence = n_rare / n
+    expected = 1 - (1 - 0.025 ** (1 / n)) / (2 * prevalence * (1 - prevalence))
+    assert (kappa.value, kappa.low, kappa.high) == (1, pytest.approx(expected), 1)
+
+
 def test_two_labels_and_labels_of_equal_score_have_plain_kappa(tmp_path: Path) -> None:
     (tmp_path / "kind.yaml").write_text("prompt: '{{ question }} {{ answer }}'\nlabels: {a: 1, b: 0, c: 0}\n")
     rubric = str(tmp_path / "kind.yaml")
