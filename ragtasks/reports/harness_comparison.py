@@ -187,9 +187,11 @@ def mismatch(first: HarnessTask, second: HarnessTask) -> str:
 
 
 def _mismatches(first: HarnessTask, second: HarnessTask) -> Iterator[str]:
-    if first.members != second.members:
+    if set(first.members) != set(second.members):
         yield "other tasks in the group. Next step: evaluate both with one group file"
-    if first.version != second.version:
+    # Harness 0.4.3 has no versions of groups, and another order of their tasks.
+    is_unknown = first.members and "None" in {first.version, second.version}
+    if first.version != second.version and not is_unknown:
         yield f"versions {first.version} and {second.version} of the task. Next step: evaluate both with one version"
     if first.n_shot != second.n_shot:
         yield f"{first.n_shot} and {second.n_shot} few-shot examples. Next step: evaluate both with one --num_fewshot"

@@ -238,7 +238,7 @@ class Entry:
     harness_task: HarnessTask | None = None
     """Values of such a task by document, if entries are ranked."""
     basis: str = ""
-    """Why it is not comparable with the first entry of the same lm_eval task. Empty if it is."""
+    """Model of the first entry of the same lm_eval task, and why it is not comparable with that. Empty if it is."""
 
     @property
     def benchmark(self) -> str:
@@ -497,7 +497,7 @@ def _with_basis(entries: Iterable[Entry]) -> Iterator[Entry]:
         known = bases.setdefault(entry.benchmark, [])
         reasons = [mismatch(first.harness_task, task) for first in known if first.harness_task]
         number = reasons.index("") if "" in reasons else len(reasons)
-        basis = reasons[0].partition(". Next step")[0] if reasons and number else ""
+        basis = f"{known[0].model}: {reasons[0].partition('. Next step')[0]}" if number else ""
         if number == len(reasons):
             known.append(replace(entry, basis=basis))
         first = known[number]

@@ -51,7 +51,7 @@ class Board:
     group: str
     """Its tasks if it is a group, with their weights. Empty otherwise."""
     basis: str
-    """Why such a table is not comparable with the first of its task. Empty if it is the first."""
+    """Model in another table of its task, and why they are not comparable. Empty for the table of the first entry."""
     cost: str
     """The cost of the front, or empty without a front."""
     missing: str

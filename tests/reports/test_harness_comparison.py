@@ -189,6 +189,15 @@ def test_a_group_is_compared_only_if_its_tasks_are(harness_results: Path, tmp_pa
     assert {task for task, _ in pairs_in(*folders)} == {"local_choices"}
 
 
+def test_groups_of_an_earlier_version_of_the_harness_are_compared(harness_results: Path, tmp_path: Path) -> None:
+    folders = copied(harness_results, tmp_path, *SUMS)
+    change_results(folders[0], lambda content: content["versions"].pop("local_by_task"))
+    change_results(folders[0], lambda content: content["group_subtasks"]["local_by_task"].reverse())
+    assert pairs_in(*folders).keys() >= {("local_by_task", "exact_match,strict-match")}
+    change_results(folders[0], lambda content: content["versions"].update(local_sums=9.0))
+    assert {task for task, _ in pairs_in(*folders)} == {"local_claims"}
+
+
 def test_results_of_other_versions_of_the_harness_are_compared(harness_results: Path, tmp_path: Path) -> None:
     folders = copied(harness_results, tmp_path, "local_sums")
     before = pairs_in(*folders)
