@@ -357,18 +357,18 @@ def _gap(judged: Sequence[JudgedRow], sides: NDArray[Any]) -> tuple[float | None
     return _bootstrap(np.array([*sums.values()]), gaps)
 
 
-def _mean_row(rubric: str, measure: str, values: Sequence[tuple[LabelledRow, float]], lowest: float = 0.0) -> CardRow:
+def _mean_row(rubric: str, measure: str, values: Sequence[tuple[LabelledRow, float]]) -> CardRow:
     """Return the mean of values by row, weighted by the rows, with its interval."""
     clusters = [row.cluster for row, _ in values]
     weights = [row.weight for row, _ in values]
     if len(set(weights)) < 2:
-        estimate = estimate_mean([value for _, value in values], clusters, (lowest, 1.0))
+        estimate = estimate_mean([value for _, value in values], clusters, (0.0, 1.0))
     else:  # linearized: the values have the weighted mean and its standard error
         mean = sum(row.weight * value for row, value in values) / sum(weights)
         scaled = len(weights) / sum(weights)
         linear = [mean + (value - mean) * row.weight * scaled for row, value in values]
         estimate = estimate_mean(linear, clusters, (-math.inf, math.inf))
-    low, high = (None if end is None else min(1.0, max(lowest, end)) for end in (estimate.low, estimate.high))
+    low, high = (None if end is None else min(1.0, max(0.0, end)) for end in (estimate.low, estimate.high))
     return CardRow(rubric, measure, estimate.value, low, high, len({row.name for row, _ in values}))
 
 

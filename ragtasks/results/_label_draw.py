@@ -28,6 +28,7 @@ DRAW = "draw"
 
 _SPREAD = 0.1  # largest difference of verdicts that agree: one step of ten
 _MIDDLE = (0.3, 0.7)  # mean verdicts between these are near the middle
+_LONGEST_CELL = 32_767  # characters
 _OPEN_SHARE = 2.0  # share of an open stratum, relative to another of its size
 _MASKED, _CHECKED = 8, 4  # hexadecimal digits
 _TEXT = "w"  # a spreadsheet takes 12e45 for a number
@@ -98,6 +99,12 @@ def label_file(drawn: Sequence[DrawnAnswer], path: Path) -> bytes:
         [json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value for value in row.values()]
         for row in rows
     ]
+    longest = max(len(str(cell)) for row in cells for cell in row)
+    if longest > _LONGEST_CELL:
+        raise ConfigurationError(
+            f"--output {path}: a cell has {longest:,} characters, and spreadsheets cut it after {_LONGEST_CELL:,}. "
+            f"Next step: --output {path.with_suffix('.jsonl')}"
+        )
     return csv_lines(list(rows[0]), cells).encode("utf-8", errors="replace")
 
 

@@ -123,5 +123,8 @@ def test_a_table_disarms_formulas_and_contains_lists_as_json(tmp_path: Path) -> 
     assert cells["answer"] == "'=HYPERLINK(1)"
     assert json.loads(cells["messages"]) == drawn[0].row["messages"]
     assert json.loads(label_file(drawn, tmp_path / "a.jsonl")) == drawn[0].row
+    long = [DrawnAnswer(changed(row(1, 0.5), text="word " * 8_000), 1)]
+    with pytest.raises(ConfigurationError, match=r"40,000 characters.*--output .*a\.jsonl"):
+        label_file(long, tmp_path / "a.csv")
     with pytest.raises(ConfigurationError, match=r"\.jsonl or \.csv"):
         label_file(drawn, tmp_path / "a.xlsx")
