@@ -209,11 +209,12 @@ def _agreements(labelled: LabelledRows, judged: Sequence[JudgedRow], rubric: Rub
     equal = [(case.row, float(label == case.label)) for case in judged for label in case.row.labels.values()]
     yield _mean_row(rubric.name, AGREEMENT, equal)
     counts = Counter[str]()
-    for row in labelled.rows:
+    compared = [case.row for case in judged] or labelled.rows
+    for row in compared:
         for label in row.labels.values():
             counts[label] += row.weight
     most, n_most = counts.most_common(1)[0]
-    yield CardRow(rubric.name, f"{_ALWAYS}{most}", n_most / counts.total(), n=len(labelled.rows))
+    yield CardRow(rubric.name, f"{_ALWAYS}{most}", n_most / counts.total(), n=len(compared))
     distances = _distances(labelled.scale)
     name = KAPPA if np.isin(distances, (0, 1)).all() else WEIGHTED_KAPPA
     with_judge = [(case.row, [(label, case.label) for label in case.row.labels.values()]) for case in judged]

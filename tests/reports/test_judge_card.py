@@ -110,6 +110,14 @@ def test_the_interval_of_kappa_is_that_of_scipy_at_rare_labels(tmp_path: Path) -
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
 
 
+def test_the_majority_is_that_of_the_rows_with_a_verdict(tmp_path: Path) -> None:
+    people = ["yes"] * 30 + ["no"] * 20
+    labelled = labelled_rows(tmp_path, [{"label": label} for label in people])
+    card, _ = calibrated(tmp_path, labelled, lambda prompt, _: "no" if number_in(prompt) >= 20 else "unclear")
+    always = card.measure("agreement of always no")
+    assert (always.value, always.n) == (pytest.approx(20 / 30), 30)
+
+
 @pytest.mark.parametrize(("n_rare", "n"), [(3, 50), (30, 60)])
 def test_perfect_agreement_on_few_rows_of_a_label_is_no_proof(tmp_path: Path, n_rare: int, n: int) -> None:
     """The bound is 1 - share / by chance, where 0.025 ** (1 / n) is the probability of n rows without the share."""
