@@ -36,6 +36,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the text of a function whose 
 _RUN_AGAIN = "run lm_eval again, with --output_path DIR --log_samples"
 _RESTORE = f"restore the files of this evaluation, or {_RUN_AGAIN}"
 _ROUNDING = 1e-9
+_LARGEST = 1e100  # the square of a larger number may be no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +279,7 @@ def _read_documents(
 
 def _label(row: Mapping[str, Any], cluster: str, number: int, problems: Problems) -> str:
     """Return the value of a document's field as text. A missing value is added to the problems."""
-    value = value_at(row, *cluster.split("."))
+    value = row["doc"].get(cluster.removeprefix("doc."), value_at(row, *cluster.split(".")))
     if isinstance(value, (str, int, float)):
         return str(value)
     names = (f"doc.{name}" for name in row["doc"])
@@ -311,14 +312,14 @@ class _Form:
 
 
 def _number(value: Any) -> float | None:
-    """Return a logged number. Earlier versions log numbers and truth values of numpy as text."""
+    """Return a logged number; None if it is too large. Earlier versions log those and truth values of numpy as text."""
     if isinstance(value, str):
         value = {"True": 1, "False": 0}.get(value, value)
     try:
         number = float(value)
     except (TypeError, ValueError):
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) < _LARGEST else None
 
 
 def _single(value: Any) -> tuple[float, float] | None:
@@ -371,9 +372,8 @@ def _metric(results: _ResultsFile, task: str, key: _Key, logged: Mapping[str, An
     refused = ""
     if reported is None:
         n_missing = sum(value is None for value in logged.values())
-        refused = "the results file has no number (NaN)" + (
-            f", as {n_missing} documents have none" if n_missing else ""
-        )
+        causes = f"; {n_missing} of {len(logged)} documents have no value" if n_missing else ""
+        refused = f"the reported number is missing, NaN or above {_LARGEST:g}{causes}"
     elif not aggregation:
         mean = _ratio(_FORMS[declared], logged) if declared in _FORMS else None
         if mean is not None:

@@ -118,6 +118,8 @@ def test_documents_of_a_field_are_a_cluster(harness_results: Path, tmp_path: Pat
     assert len({document.cluster for document in nested.documents.values()}) == 12
     with raises(BenchmarkFileError):
         tasks_in(folder, "doc.storey")
+    edit(folder, lambda rows: [row["doc"].update({"story.id": row["doc"]["story"]}) for row in rows])
+    assert tasks_in(folder, "doc.story.id")["local_sums"].documents == task.documents
 
 
 # Files of earlier versions, and damaged ones.
@@ -213,8 +215,17 @@ def test_a_metric_with_nan_is_refused(harness_results: Path, tmp_path: Path) -> 
     content["results"]["local_sums"]["exact_match,strict-match"] = math.nan
     file.write_text(json.dumps(content))
     metrics = tasks_in(folder)["local_sums"].metrics
-    assert "as 1 documents have none" in metrics["exact_match,strict-match"].refused
+    assert "1 of 46 documents have no value" in metrics["exact_match,strict-match"].refused
     assert not metrics["exact_match,flexible-extract"].refused
+
+
+def test_a_number_whose_square_is_infinite_is_refused(harness_results: Path, tmp_path: Path) -> None:
+    folder = only(harness_results, tmp_path, "local_choices")
+    edit(folder, lambda rows: [row.update(acc=1e300 * (number % 2)) for number, row in enumerate(rows)])
+    content = json.loads(results_file(folder).read_text())
+    content["results"]["local_choices"]["acc,none"] = 5e299
+    results_file(folder).write_text(json.dumps(content))
+    assert "above 1e+100" in tasks_in(folder)["local_choices"].metrics["acc"].refused
 
 
 def test_a_number_that_is_no_mean_is_refused(harness_results: Path, tmp_path: Path) -> None:
