@@ -449,7 +449,7 @@ def named_systems(endpoint: Mapping[str, Any]) -> list[tuple[Endpoint, SystemPro
     if "model" in fields:
         raise ConfigurationError("endpoint: model: leave it out; each arm has its own name, such as rag-system-full")
     systems = [_named_system({**fields, "name": f"{name}-{arm}", **(own or {})}) for arm, own in arms.items()]
-    if len({system.model for system, _ in systems}) < len(systems):
+    if len({slug(system.model) for system, _ in systems}) < len(systems):  # each has a folder of that name
         raise ConfigurationError("endpoint: arms: two have the same name or model; give each its own")
     return systems
 

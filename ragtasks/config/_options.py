@@ -151,6 +151,7 @@ def reject_duplicates(names: Sequence[str]) -> None:
 # A failed turn: a score beyond a threshold, or a turn error.
 
 _THRESHOLD = re.compile(r"\s*([^\s<>]+)\s*([<>])\s*([-+.\de]+)\s*")
+_EXPECTED = "expected metric with below or above, or errors, such as rb_alg<0.3 or missed,invented"
 ANY_ERROR = "turn_errors"
 """Text for the default definition of a failed turn."""
 
@@ -161,6 +162,8 @@ def _failed_turn_fields(given: Any) -> Any:
         return given
     if match := _THRESHOLD.fullmatch(given):
         return {"metric": match[1], "below" if match[2] == "<" else "above": match[3]}
+    if "<" in given or ">" in given:
+        raise ValueError(_EXPECTED)
     names = [name.strip() for name in given.split(",")]
     return {"errors": [] if names == [ANY_ERROR] else names}
 
@@ -181,7 +184,7 @@ class FailedTurn(BaseModel):
     def _is_one_definition(self) -> FailedTurn:
         n_limits = (self.below is not None) + (self.above is not None)
         if n_limits != (self.metric is not None) or (self.metric and self.errors):
-            raise ValueError("expected metric with below or above, or errors, such as rb_alg<0.3 or missed,invented")
+            raise ValueError(_EXPECTED)
         return self
 
     def __str__(self) -> str:

@@ -174,7 +174,9 @@ class Grounding:
 
 
 _LEAST_WORDS = 4
+_AFTER_END = "\"'*_) \u201d"
 _NO_STATEMENT = (":", "\uff1a", "?", "\uff1f")
+_HEADING = re.compile(r"\s*(?:#{1,6}\s.*|(\*\*|__)[^.!]*\1)\s*")
 _TO_THE_USER = frozenset(["glad", "hello", "hi", "i", "me", "please", "sorry", "thank", "thanks", "welcome"])
 
 
@@ -186,7 +188,8 @@ def _statements(sentences: Iterable[GroundedSentence]) -> tuple[GroundedSentence
         words = tokens_of(sentence.text)
         is_to_user = sentence.source is not Source.PASSAGES and not _TO_THE_USER.isdisjoint(words)
         is_long = sentence.share is not None and len(words) >= _LEAST_WORDS
-        if is_long and not is_to_user and not sentence.text.rstrip("\"'*_) \u201d").endswith(_NO_STATEMENT):
+        is_heading = _HEADING.fullmatch(sentence.text) or sentence.text.rstrip(_AFTER_END).endswith(_NO_STATEMENT)
+        if is_long and not is_to_user and not is_heading:
             candidates.append(sentence)
     verdicts = probabilities([sentence.text for sentence in candidates]) if candidates else []
     return tuple(

@@ -68,7 +68,8 @@ def _panels(table: Table) -> Iterator[Panel]:
     if table.columns[:2] == SURVIVAL_HEADS and SURVIVAL in table.columns:
         curve = table.columns.index(SURVIVAL)
         counted = _counted(table)
-        cells = [(f"{row[0]}\n{counted[str(row[0])]}", str(row[1]), row[curve]) for row in table.rows]
+        reached = [row for row in table.rows if row[2]]  # else there is no share
+        cells = [(f"{row[0]}\n{counted[str(row[0])]}", str(row[1]), row[curve]) for row in reached]
         yield replace(_panel(f"share of conversations with {SURVIVAL}", cells, is_of_settings=False), is_survival=True)
     if table.columns[:2] == _SETTINGS_HEADS[0][1:]:  # the user's own rows have no setting
         own = tuple(("your rows", *row) for row in table.rows)

@@ -79,13 +79,16 @@ def test_every_citation_has_one_kind_and_counts_add_up(parts: list[tuple[str, st
         "Please let me know if you have more questions.",
         "The rules for books and magazines are:",
         "Thank you.",
+        "## The rules for books and magazines",
+        "**The rules for books and magazines**",
     ],
 )
-def test_a_question_refusal_or_greeting_needs_no_citation(sentence: str) -> None:
+def test_a_question_refusal_greeting_or_heading_needs_no_citation(sentence: str) -> None:
     assert ground(sentence, PASSAGES).uncited == ()
 
 
 def test_a_statement_needs_a_citation_whether_or_not_a_passage_supports_it() -> None:
+    assert ground("**Fines are paid in cash.**", PASSAGES).uncited
     found = ground("Fines are paid in cash. The museum has forty rooms and a garden. Books are lent [1].", PASSAGES)
     assert [sentence.text for sentence in found.uncited] == [
         "Fines are paid in cash.",

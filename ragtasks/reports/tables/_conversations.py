@@ -53,6 +53,7 @@ _CURVE_NOTE = (
     "without a failure is censored after its last turn, or before its first unscored one. failed turns: share of all "
     "answers to this turn."
 )
+_FIRST_TURNS = f" Only the first {_MOST_TURNS} turns are shown."
 _PART_NOTE = "Only the turns of a part count: of an answerability, those with that label."
 _CUT = (
     " Not all tasks of {} were evaluated: a turn that is missing in a conversation, or that another system has, counts "
@@ -332,17 +333,20 @@ def _mean_columns(rows: Sequence[ScoredAnswer], main: Metric | None) -> _Columns
 
 
 def _by_turn(title: str, systems: Mapping[str, _Conversations], means: _Columns, note: str) -> Table:
-    curves = {model: _curve(conversations)[:_MOST_TURNS] for model, conversations in systems.items()}
+    curves = {model: _curve(conversations) for model, conversations in systems.items()}
+    longest = max(row.task.turn for conversations in systems.values() for row in _rows(conversations))
     rows: list[tuple[Cell, ...]] = []
-    for turn in range(1, max(map(len, curves.values())) + 1):
+    for turn in range(1, min(longest, _MOST_TURNS) + 1):
         for model, steps in curves.items():
-            if turn <= len(steps):
-                step = steps[turn - 1]
-                answers = [conversation.at(turn) for conversation in systems[model]]
-                cells = (cell_of(answers) for cell_of in (_failed, *means.values()))
-                rows.append((turn, model, step.n_at_risk, step.n_failed, step.share, *cells))
+            answers = [own for conversation in systems[model] if (own := conversation.at(turn)).turns]
+            if not answers:
+                continue
+            # Without a conversation at risk, the curve has no value.
+            step = steps[turn - 1] if turn <= len(steps) else SurvivalStep(turn, 0, 0, Value(None, 0, 0))
+            cells = (cell_of(answers) for cell_of in (_failed, *means.values()))
+            rows.append((turn, model, step.n_at_risk, step.n_failed, step.share, *cells))
     heads = (*SURVIVAL_HEADS, "at risk", "first failures", SURVIVAL, "failed turns", *means)
-    return Table(title, heads, tuple(rows), note)
+    return Table(title, heads, tuple(rows), note + (_FIRST_TURNS if longest > _MOST_TURNS else ""))
 
 
 def _by_part(title: str, systems: Mapping[str, _Conversations], note: str) -> Iterator[Table]:

@@ -43,10 +43,9 @@ def by_setting(
 
 def is_undefined(row: ScoredAnswer, metric: Metric) -> bool:
     """Return whether a response has no value of a metric by the metric's definition, so that no score is missing."""
-    if row.values.get(metric.name) is not None:
-        return False
-    is_other_reason = not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
-    return row.task.answerability in metric.undefined_on or not is_other_reason
+    has_this_reason = bool(metric.undefined_reason) and row.unscored.get(metric.name) == metric.undefined_reason
+    is_undefined_here = has_this_reason or row.task.answerability in metric.undefined_on
+    return is_undefined_here and row.values.get(metric.name) is None
 
 
 def metric_columns(

@@ -11,10 +11,11 @@ import pytest
 from ragtasks.config import FailedTurn, config_from_options
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.comparison import compare_evaluations, comparisons_text
+from ragtasks.reports.panels import pictures_of
 from ragtasks.reports.tables import SURVIVAL, ReportOptions, report_sections
 from ragtasks.reports.tables._conversations import TITLE, conversation_tables
 from ragtasks.results import Evaluation, read_evaluations
-from ragtasks.tables import Format, Table, Value
+from ragtasks.tables import Format, Section, Table, Value
 from tests._messages import raises
 from tests.reports._saved import facts, facts_of, save
 
@@ -71,6 +72,25 @@ def test_failures_recovery_and_the_curve_count_conversations(tmp_path: Path) -> 
         (11, 1, pytest.approx(10 / 12)),
         (10, 1, pytest.approx(9 / 12)),
     ]
+
+
+def test_turns_after_the_last_conversation_failed_keep_their_scores(tmp_path: Path) -> None:
+    evaluation = saved(tmp_path, {f"{name}<::>1": "missed" for name in NAMES} | {"a<::>2": "missed"})
+    by_turn = conversation_tables([evaluation], None)[1]
+    assert [(row["at risk"], row[SURVIVAL], row["failed turns"]) for row in rows_of(by_turn)] == [
+        (12, 0.0, 1.0),
+        (0, None, pytest.approx(1 / 12)),
+        (0, None, 0.0),
+    ]
+    (picture,) = pictures_of([Section("s", {}, (by_turn,))])
+    assert [score.value for score in picture.panels[0].series["m"].values()] == [0.0]
+
+
+def test_turns_that_are_not_shown_are_named(tmp_path: Path) -> None:
+    tasks = tuple((name, turn) for name in "ab" for turn in range(1, 33))
+    by_turn = conversation_tables([saved(tmp_path, {}, tasks=tasks)], None)[1]
+    assert len(by_turn.rows) == 30
+    assert "Only the first 30 turns are shown." in by_turn.note
 
 
 def test_parts_count_only_their_own_turns(tmp_path: Path) -> None:
