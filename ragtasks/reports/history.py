@@ -422,7 +422,8 @@ def _entry_of_task(
     metrics, means = [], {}
     for key, value in reported.items():
         metric, _, filter_name = key.partition(",")
-        if metric.endswith("_stderr") or not isinstance(value, float | int) or not math.isfinite(value):
+        is_score = isinstance(value, float | int) and math.isfinite(value) and metric != "bypass"  # of --predict_only
+        if metric.endswith("_stderr") or not is_score:
             continue
         full = metric if filter_name == "none" else key
         found = task.metrics.get(full) if task else None
@@ -442,7 +443,7 @@ def _entry_of_task(
         time=_time(results),
         model=model_of_others(results),
         metrics=tuple(sorted(metrics, key=lambda metric: bool(columns) and metric.name not in columns)),
-        means={full: replace(mean, n_tasks=n_offered if n < n_offered else None) for full, mean in means.items()},
+        means=means,
         unscored={},
         n=n,
         provenance=_provenance_of_task(results, name, members, n),
@@ -600,7 +601,9 @@ def render_list(entries: Sequence[Entry], folder: Path) -> str:
     for entry in entries:
         provenance, metrics = entry.provenance, entry.main_metrics
         scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in metrics)
-        names = (time_text(entry), entry.model, entry.title, entry.setting, provenance["run"], str(entry.n), scores)
+        # Scores of our tasks contain the total; those of lm_eval tasks may have no meaning for missing documents.
+        n = f"{entry.n} of {entry.n_tasks}" if entry.of_lm_eval and entry.n_tasks else str(entry.n)
+        names = (time_text(entry), entry.model, entry.title, entry.setting, provenance["run"], n, scores)
         basis = (
             provenance["encoder"],
             provenance["judges"],

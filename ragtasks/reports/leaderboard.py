@@ -209,7 +209,8 @@ def _with_front(ranked: Sequence[Standing], cost: str) -> list[Standing]:
 
 def _missing(entries: Sequence[Entry]) -> str:
     """Return evaluated and total tasks, which all these entries share. Empty if they are complete."""
-    return next((f"{entry.n} of {entry.n_tasks} tasks" for entry in entries if entry.n_tasks is not None), "")
+    items = "documents" if entries[0].of_lm_eval else "tasks"
+    return next((f"{entry.n} of {entry.n_tasks} {items}" for entry in entries if entry.n_tasks is not None), "")
 
 
 def _public(text: str) -> str:

@@ -145,3 +145,22 @@ def test_clusters_of_a_field_widen_the_intervals(folder: Path) -> None:
     assert len(set(plain.ranking.cluster_of.values())) == 46
     assert len(set(clustered.ranking.cluster_of.values())) == 15
     assert plain.means["exact_match,first"].low != clustered.means["exact_match,first"].low
+
+
+def test_a_limit_is_shown_as_documents_and_no_score_counts_the_missing_ones(folder: Path) -> None:
+    change(folder / "weak", lambda content: content["n-samples"]["local_pages"].update(original=200))
+    text = run("list", folder)
+    (line,) = (line for line in text.splitlines() if "local_pages" in line and "| weak " in line)
+    assert "24 of 200" in line
+    assert "missing" not in text
+    page = folder / "page.html"
+    run("list", folder, "--leaderboard", page)
+    assert "24 of 200 documents" in page.read_text()
+
+
+def test_predictions_without_scores_are_not_listed(folder: Path) -> None:
+    def without_scores(content: dict[str, Any]) -> None:
+        content["results"] = {name: {"bypass,none": 999} for name in content["results"]}
+
+    change(folder / "weak", without_scores)
+    assert "999" not in run("list", folder)
