@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtasks.benchmarks import build_docs, contexts_for, open_benchmark, retrieval_side
+from ragtasks.benchmarks.mtrag import load_human_evaluation
 from ragtasks.cli.app import echo
 from ragtasks.prompts import load_template
 from ragtasks.records import Setting
@@ -251,7 +252,7 @@ KINDS: tuple[Kind, ...] = (
         "human evaluation",
         "mtrag/mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
         Form.JSON,
-        ("judges calibrate {w}/mtrag",),
+        (lambda folder: echo(f"{len(load_human_evaluation(folder / 'mtrag'))} answers"),),
     ),
     Kind(
         "mtrag-s tasks",
