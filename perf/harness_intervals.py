@@ -26,7 +26,15 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ragtasks.results._harness_samples import _FORMS, Document, HarnessMetric, HarnessTask, _influences, _ratio, _strata
+from ragtasks.results._harness_samples import (
+    _FORMS,
+    HarnessMetric,
+    TaskDocument,
+    TaskResults,
+    _influences,
+    _ratio,
+    _strata,
+)
 from ragtasks.statistics import LEVEL, UNBOUNDED, Column, Floats, compare_columns
 
 ICC = 0.2
@@ -100,8 +108,8 @@ def group(*, is_by_size: bool) -> Callable[[Floats, Floats], Values]:
     return values
 
 
-_DOCUMENT = Document(doc_id="", prompt="", target="", response="", cluster="")
-_TASK = HarnessTask(
+_DOCUMENT = TaskDocument(doc_id="", prompt="", target="", response="", cluster="")
+_TASK = TaskResults(
     name="",
     model="",
     source=Path(),

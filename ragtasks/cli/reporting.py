@@ -37,7 +37,7 @@ from ragtasks.tables import Format, Section, render
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks.mtrag import RatedResponse
-    from ragtasks.results import Evaluation, HarnessTask
+    from ragtasks.results import Evaluation, TaskResults
     from ragtasks.statistics import Comparisons
 
 
@@ -369,7 +369,7 @@ def _compared_evaluations(
     return sections, compared
 
 
-def _compared_tasks(tasks: list[HarnessTask], wanted: _Comparing) -> tuple[list[Section], Comparisons | None]:
+def _compared_tasks(tasks: list[TaskResults], wanted: _Comparing) -> tuple[list[Section], Comparisons | None]:
     """Return the sections of lm_eval tasks of others, and their comparisons unless only the power is printed."""
     from ragtasks.reports.comparison import comparison_sections, power_sections
     from ragtasks.reports.harness_comparison import compare_harness_columns, harness_columns

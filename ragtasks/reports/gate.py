@@ -49,9 +49,9 @@ from ragtasks.results import (
     REQUEST_FIELDS,
     UNKNOWN,
     Evaluation,
-    HarnessTask,
     JudgeAnchors,
     ScoredAnswer,
+    TaskResults,
     anchors_in,
     cards_in,
     files_of,
@@ -124,7 +124,7 @@ class GatedSystem:
     """Warnings about its answers or verdicts. Empty for a saved baseline."""
     implausible: Mapping[str, str] = field(default_factory=dict)
     """Setting -> remark on implausible answers, if there are more than the evaluation allowed."""
-    harness: tuple[HarnessTask, ...] = ()
+    harness: tuple[TaskResults, ...] = ()
     """Results of lm_eval tasks of others. Such a system has no rows."""
 
     @property
@@ -789,7 +789,7 @@ def with_stored_cards(side: GatedSystem, folder: Path, judges: Collection[str] =
     return replace(side, cards=(*side.cards, *stored))
 
 
-def _harness_side(path: Path, tasks: Sequence[HarnessTask]) -> GatedSystem:
+def _harness_side(path: Path, tasks: Sequence[TaskResults]) -> GatedSystem:
     """Return the lm_eval tasks of one model."""
     if len({task.model for task in tasks}) == 1 and len({task.name for task in tasks}) == len(tasks):
         return GatedSystem(name=tasks[0].model, suite="", fields={}, rows={}, harness=tuple(tasks))
@@ -877,7 +877,7 @@ def save_baseline(system: GatedSystem, path: Path) -> None:
     write_atomically(path, orjson.dumps(_content(saved), option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def _n_answers(rows: Mapping[str, Sequence[ScoredAnswer]], tasks: Sequence[HarnessTask]) -> int:
+def _n_answers(rows: Mapping[str, Sequence[ScoredAnswer]], tasks: Sequence[TaskResults]) -> int:
     return sum(map(len, rows.values())) + sum(len(task.documents) for task in tasks)
 
 

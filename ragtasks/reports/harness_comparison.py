@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragtasks.errors import ConfigurationError, close_matches, shortened_list
-from ragtasks.results import HarnessMetric, HarnessTask, numbered_names
+from ragtasks.results import HarnessMetric, TaskResults, numbered_names
 from ragtasks.statistics import Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.tables import grouped
 
@@ -68,7 +68,7 @@ class HarnessColumns:
 
 
 def harness_columns(
-    tasks: Sequence[HarnessTask], metrics: Sequence[str] = (), *, are_pairs: bool = True
+    tasks: Sequence[TaskResults], metrics: Sequence[str] = (), *, are_pairs: bool = True
 ) -> HarnessColumns:
     """Return a column for each metric of each result that is comparable with another result of its task.
 
@@ -121,8 +121,8 @@ def harness_columns(
 
 
 def _usable(
-    tasks: Sequence[HarnessTask], wanted: set[str], refusals: list[str], *, are_pairs: bool
-) -> Iterator[tuple[str, str, list[HarnessTask]]]:
+    tasks: Sequence[TaskResults], wanted: set[str], refusals: list[str], *, are_pairs: bool
+) -> Iterator[tuple[str, str, list[TaskResults]]]:
     """Yield task, metric and the comparable results with it. Reasons for the others are added to `refusals`."""
     for name, sides in grouped(tasks, lambda task: task.name).items():
         for number, members in enumerate(_comparable(name, sides, refusals, are_pairs=are_pairs), start=1):
@@ -152,7 +152,7 @@ def compare_harness_columns(found: HarnessColumns, baseline: str | None = None) 
     )
 
 
-def harness_column(task: HarnessTask, metric: HarnessMetric, group: str) -> Column:
+def harness_column(task: TaskResults, metric: HarnessMetric, group: str) -> Column:
     """Return the values of a metric by document. Their mean is the reported number."""
     return Column(
         context=_CONTEXT,
@@ -181,12 +181,12 @@ def names_in_groups(members_of: Mapping[str, Sequence[str]]) -> set[str]:
     }
 
 
-def mismatch(first: HarnessTask, second: HarnessTask) -> str:
+def mismatch(first: TaskResults, second: TaskResults) -> str:
     """Return why two results of a task are not comparable, with the next step. Empty if they are."""
     return next(_mismatches(first, second), "")
 
 
-def _mismatches(first: HarnessTask, second: HarnessTask) -> Iterator[str]:
+def _mismatches(first: TaskResults, second: TaskResults) -> Iterator[str]:
     if set(first.members) != set(second.members):
         yield "other tasks in the group. Next step: evaluate both with one group file"
     # Harness 0.4.3 has no versions of groups, and another order of their tasks.
@@ -217,13 +217,13 @@ def _mismatches(first: HarnessTask, second: HarnessTask) -> Iterator[str]:
         yield f"other reference answers ({n_targets} of {n_first}). Next step: evaluate both with one task file"
 
 
-def _has_own_templates(tasks: Sequence[HarnessTask]) -> bool:
+def _has_own_templates(tasks: Sequence[TaskResults]) -> bool:
     """Return whether the models have chat templates that differ, so that equal messages give different prompts."""
     templates = {task.chat_template for task in tasks}
     return len(templates) > 1 and None not in templates
 
 
-def _numbered(tasks: Sequence[HarnessTask]) -> list[HarnessTask]:
+def _numbered(tasks: Sequence[TaskResults]) -> list[TaskResults]:
     """Return the results with `MODEL #2` and so on for another result of the same model and task."""
     taken: set[tuple[str, str]] = set()
     named = []
@@ -238,10 +238,10 @@ def _numbered(tasks: Sequence[HarnessTask]) -> list[HarnessTask]:
 
 
 def _comparable(
-    name: str, sides: Sequence[HarnessTask], refusals: list[str], *, are_pairs: bool
-) -> list[list[HarnessTask]]:
+    name: str, sides: Sequence[TaskResults], refusals: list[str], *, are_pairs: bool
+) -> list[list[TaskResults]]:
     """Return the lists of comparable results of a task. Reasons for the others are added to `refusals`."""
-    lists: list[list[HarnessTask]] = []
+    lists: list[list[TaskResults]] = []
     for side in sides:
         fitting = next((members for members in lists if not mismatch(members[0], side)), None)
         if fitting is not None:
@@ -256,7 +256,7 @@ def _comparable(
     return [members for members in lists if len(members) > 1 or not are_pairs]
 
 
-def _refusal_of_metric(name: str, members: Sequence[HarnessTask], *, are_pairs: bool) -> str:
+def _refusal_of_metric(name: str, members: Sequence[TaskResults], *, are_pairs: bool) -> str:
     """Return why a metric of comparable results has no columns. Empty if it has."""
     metrics = [task.metrics.get(name) for task in members]
     known = [metric for metric in metrics if metric is not None]
@@ -273,7 +273,7 @@ def _refusal_of_metric(name: str, members: Sequence[HarnessTask], *, are_pairs: 
     return ""
 
 
-def _description(members: Sequence[HarnessTask]) -> str:
+def _description(members: Sequence[TaskResults]) -> str:
     first = members[0]
     n, n_offered = len(first.documents), first.n_offered or 0
     of_all = f"{n:,} of {n_offered:,} documents (--limit)" if n < n_offered else f"{n:,} documents"

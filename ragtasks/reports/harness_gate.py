@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import Metric
 from ragtasks.reports.harness_comparison import harness_column, mismatch, names_in_groups
-from ragtasks.results import HarnessMetric, HarnessTask
+from ragtasks.results import HarnessMetric, TaskResults
 from ragtasks.statistics import Column
 
 _OWN_MEANS = {"mean", "nanmean", "brier_score"}
@@ -29,7 +29,7 @@ class HarnessPair:
     """Name of the clusters."""
 
 
-def metrics_of_tasks(tasks: Sequence[HarnessTask]) -> dict[str, Metric]:
+def metrics_of_tasks(tasks: Sequence[TaskResults]) -> dict[str, Metric]:
     """Return the metrics with values of documents and a better direction, with the bounds of all tasks."""
     metrics: dict[str, Metric] = {}
     for task in tasks:
@@ -48,7 +48,7 @@ def _obstacle(metric: HarnessMetric) -> str:
     return metric.refused or ("no better direction is known" if metric.higher_is_better is None else "")
 
 
-def chosen_tasks(tasks: Sequence[HarnessTask], metric: str, named: Collection[str] = ()) -> list[HarnessTask]:
+def chosen_tasks(tasks: Sequence[TaskResults], metric: str, named: Collection[str] = ()) -> list[TaskResults]:
     """Return the tasks and groups with a metric. The tasks of a group with the metric are left out unless named."""
     offering = [task for task in tasks if metric in task.metrics and not _obstacle(task.metrics[metric])]
     inside = names_in_groups({task.name: task.members for task in offering})
@@ -67,7 +67,7 @@ def with_filters(margins: Mapping[str, float], offered: Collection[str]) -> dict
     return expanded | {name: margin for name, margin in given.items() if name in offered}
 
 
-def require_gated(tasks: Sequence[HarnessTask], margins: Collection[str], named: Collection[str]) -> None:
+def require_gated(tasks: Sequence[TaskResults], margins: Collection[str], named: Collection[str]) -> None:
     """Raise ConfigurationError for a metric without values of documents, or an unknown task."""
     for name in margins:
         refusals = [_obstacle(task.metrics[name]) for task in tasks if name in task.metrics]
@@ -80,7 +80,7 @@ def require_gated(tasks: Sequence[HarnessTask], margins: Collection[str], named:
 
 
 def harness_pairs(
-    candidate: Sequence[HarnessTask], baseline: Sequence[HarnessTask], metric: str, named: Collection[str]
+    candidate: Sequence[TaskResults], baseline: Sequence[TaskResults], metric: str, named: Collection[str]
 ) -> Iterator[HarnessPair]:
     """Yield the two results of each chosen task and group by one metric. Both sides must match."""
     others = {task.name: task for task in candidate}
@@ -106,7 +106,7 @@ def harness_pairs(
 
 
 def harness_mismatches(
-    candidate: Sequence[HarnessTask], baseline: Sequence[HarnessTask], margins: Collection[str], named: Collection[str]
+    candidate: Sequence[TaskResults], baseline: Sequence[TaskResults], margins: Collection[str], named: Collection[str]
 ) -> tuple[list[str], list[str]]:
     """Return the differences that prevent a test, and those that do not."""
     others = {task.name: task for task in candidate}

@@ -33,9 +33,9 @@ from ragtasks.results import (
     SCORED_BY,
     UNKNOWN,
     Evaluation,
-    HarnessTask,
     ScoredAnswer,
     Summary,
+    TaskResults,
     causes_of,
     groups_of_others,
     model_of_others,
@@ -235,7 +235,7 @@ class Entry:
     """Whether it is a task or group of lm_eval that is not of ragtasks. Its setting is the number of examples."""
     is_in_group: bool = False
     """Whether it is such a task in a group."""
-    harness_task: HarnessTask | None = None
+    harness_task: TaskResults | None = None
     """Values of such a task by document, if entries are ranked."""
     basis: str = ""
     """Model of the first entry of the same lm_eval task, and why it is not comparable with that. Empty if it is."""
@@ -413,7 +413,7 @@ def _entries_of_others(
 
 
 def _entry_of_task(
-    path: Path, results: Mapping[str, Any], name: str, members: Sequence[str], task: HarnessTask | None
+    path: Path, results: Mapping[str, Any], name: str, members: Sequence[str], task: TaskResults | None
 ) -> Entry:
     reported = {key: value for key, value in (value_at(results, "results", name) or {}).items() if "," in key}
     sizes = [(value_at(results, "n-samples", member) or {}) for member in members]
@@ -454,7 +454,7 @@ def _entry_of_task(
     )
 
 
-def _columns_of(task: HarnessTask | None, metrics: Iterable[Metric]) -> dict[str, Column]:
+def _columns_of(task: TaskResults | None, metrics: Iterable[Metric]) -> dict[str, Column]:
     """Return metric -> its values by document."""
     found = [] if task is None else [task.metrics[metric.name] for metric in metrics if metric.name in task.metrics]
     return {metric.name: harness_column(task, metric, task.name) for metric in found if task and not metric.refused}

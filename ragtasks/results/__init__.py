@@ -25,7 +25,7 @@ from ragtasks.results._given_answers import (
 )
 from ragtasks.results._harness_samples import (
     HarnessMetric,
-    HarnessTask,
+    TaskResults,
     groups_of_others,
     model_of_others,
     names_of_others,
@@ -116,7 +116,6 @@ __all__ = [
     "GivenAnswer",
     "Group",
     "HarnessMetric",
-    "HarnessTask",
     "JudgeAnchors",
     "Kind",
     "LabelledRow",
@@ -130,6 +129,7 @@ __all__ = [
     "SavedTask",
     "ScoredAnswer",
     "Summary",
+    "TaskResults",
     "anchors_in",
     "answers_evaluation",
     "bare_model_name",

@@ -40,7 +40,7 @@ _LARGEST = 1e100  # the square of a larger number may be no number
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class TaskDocument:
     """The identity of one document of a task."""
 
     doc_id: str
@@ -85,7 +85,7 @@ class HarnessMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class HarnessTask:
+class TaskResults:
     """One task, or one group of tasks, in a results file of the harness."""
 
     name: str
@@ -103,7 +103,7 @@ class HarnessTask:
     """Hash of the model's chat template, empty for that of a server; None without one."""
     generation: str
     """Options of the generation as JSON; empty for likelihoods."""
-    documents: Mapping[str, Document]
+    documents: Mapping[str, TaskDocument]
     """Hash of a document, with a number if it is repeated -> its identity."""
     metrics: Mapping[str, HarnessMetric]
     cluster: str
@@ -118,7 +118,7 @@ def read_harness_tasks(
     cluster: str = "",
     only: str | None = None,
     left_out: Callable[[str], None] | None = None,
-) -> list[HarnessTask]:
+) -> list[TaskResults]:
     """Return the tasks and groups of others in results files, in the order of the paths. Tasks of ragtasks are skipped.
 
     Args:
@@ -158,7 +158,7 @@ class _ResultsFile:
 
 def _tasks_and_groups(
     file: Path, cluster: str, only: str | None, left_out: Callable[[str], None] | None
-) -> list[HarnessTask]:
+) -> list[TaskResults]:
     try:
         content = parse_json(file.read_bytes())
         names = names_of_others(content)
@@ -188,7 +188,7 @@ def _tasks_and_groups(
 # A task: its documents, and its metrics.
 
 
-def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> HarnessTask:
+def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> TaskResults:
     content = results.content
     config = content["configs"][name]
     keys = [_Key(*key.split(",", 1)) for key in value_at(content, "results", name) or {} if "," in key]
@@ -199,7 +199,7 @@ def _task(results: _ResultsFile, name: str, samples: LoggedSamples) -> HarnessTa
     ]
     settings = {key: config[key] for key in _PROMPT_SETTINGS if config.get(key) is not None}
     template, seed = content.get("chat_template"), value_at(content, "config", "fewshot_seed")
-    return HarnessTask(
+    return TaskResults(
         name=name,
         model=results.model,
         source=results.path,
@@ -229,7 +229,7 @@ class _Key(NamedTuple):
 
 def _read_documents(
     samples: LoggedSamples, keys: Sequence[_Key], cluster: str
-) -> tuple[dict[str, Document], dict[str, dict[_Key, Any]]]:
+) -> tuple[dict[str, TaskDocument], dict[str, dict[_Key, Any]]]:
     """Return document -> its identity, and document -> its logged values.
 
     Raises:
@@ -238,7 +238,7 @@ def _read_documents(
     problems = Problems(samples.path, "logged samples", _RUN_AGAIN)
     filters = list(dict.fromkeys(key.filter for key in keys))
     item_of: dict[str, str] = {}
-    documents: dict[str, Document] = {}
+    documents: dict[str, TaskDocument] = {}
     values: dict[str, dict[_Key, Any]] = {}
     n_of_hash: Counter[str] = Counter()
     seen: Counter[str] = Counter()
@@ -256,7 +256,7 @@ def _read_documents(
             n_of_hash[content] += 1
             item = item_of[doc_id] = content if n_of_hash[content] == 1 else f"{content} #{n_of_hash[content]}"
             label = _label(row, cluster, number, problems) if cluster else item
-            documents[item] = Document(
+            documents[item] = TaskDocument(
                 doc_id,
                 str(row.get("prompt_hash")),
                 str(row.get("target_hash")),
@@ -460,7 +460,7 @@ def _leaves(name: str, subtasks: Mapping[str, Sequence[str]], above: tuple[str, 
     return list(dict.fromkeys(leaf for child in inner for leaf in _leaves(child, subtasks, (*above, name))))
 
 
-def _group(results: _ResultsFile, name: str, tasks: Sequence[HarnessTask]) -> HarnessTask:
+def _group(results: _ResultsFile, name: str, tasks: Sequence[TaskResults]) -> TaskResults:
     offered = [task.n_offered for task in tasks]
     metrics = [
         metric
@@ -485,11 +485,11 @@ def _group(results: _ResultsFile, name: str, tasks: Sequence[HarnessTask]) -> Ha
     )
 
 
-def _in_group(task: HarnessTask, item: str) -> str:
+def _in_group(task: TaskResults, item: str) -> str:
     return f"{task.name}: {item}"
 
 
-def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[HarnessTask]) -> HarnessMetric | None:
+def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[TaskResults]) -> HarnessMetric | None:
     """Return a metric of a group; None if the group does not report it."""
     metric, _, filter_name = name.partition(",")
     filter_name = filter_name or "none"
@@ -524,7 +524,7 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
     )
 
 
-_Member = tuple[HarnessTask, HarnessMetric]
+_Member = tuple[TaskResults, HarnessMetric]
 
 
 def _shares(members: Sequence[_Member], *, is_by_size: bool) -> list[float]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.results import HarnessMetric, HarnessTask, read_harness_tasks
+from ragtasks.results import HarnessMetric, TaskResults, read_harness_tasks
 from ragtasks.statistics import Estimate, estimate_mean, estimate_ratio
 from tests._evaluations import results_file
 from tests._messages import raises
@@ -26,11 +26,11 @@ REFUSED = {
 }
 
 
-def tasks_in(folder: Path, cluster: str = "") -> dict[str, HarnessTask]:
+def tasks_in(folder: Path, cluster: str = "") -> dict[str, TaskResults]:
     return {task.name: task for task in read_harness_tasks([folder], cluster=cluster)}
 
 
-def estimate_of(task: HarnessTask, metric: HarnessMetric) -> Estimate:
+def estimate_of(task: TaskResults, metric: HarnessMetric) -> Estimate:
     clusters = [task.documents[item].cluster for item in metric.values]
     return estimate_mean(list(metric.values.values()), clusters, metric.bounds)
 
