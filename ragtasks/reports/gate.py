@@ -42,7 +42,14 @@ from ragtasks.reports.harness_gate import (
     with_filters,
 )
 from ragtasks.reports.judge_floor import FLOOR_STEP, judge_objections, rubrics_behind, sent_rubrics
-from ragtasks.reports.tables import DIMENSIONS, checked_answers, column_of, row_slices, warnings_and_remarks
+from ragtasks.reports.tables import (
+    DIMENSIONS,
+    checked_answers,
+    column_of,
+    is_undefined,
+    row_slices,
+    warnings_and_remarks,
+)
 from ragtasks.results import (
     CAUSES,
     DRIFT,
@@ -69,6 +76,7 @@ from ragtasks.statistics import (
     MIN_CLUSTERS,
     NOTHING_SCORED,
     NOTHING_VARIES,
+    TOO_FEW_CLUSTERS,
     Clustered,
     Column,
     Estimate,
@@ -398,6 +406,8 @@ def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
             unchanged = {a.task.task_id for a, b in pairs if a.answer_hash and a.answer_hash == b.answer_hash}
             for name, margin in config.margins.items():
                 metric = baseline.metrics[name]
+                if label != ALL_TASKS and all(is_undefined(row, metric) for row in before):
+                    continue
                 tasks = (row.task for row in rows)
                 rubrics = rubrics_behind(metric, baseline.fields[setting], tasks, is_idk_judged=baseline.is_idk_judged)
                 yield _Test(
@@ -477,13 +487,14 @@ def _row(test: _Test, change: Estimate, scored: Sequence[float], least_margin: f
     """Return a test without its verdict. `scored` are the scores of the side whose answers may fail."""
     worst = test.metric.bounds[0 if test.metric.higher_is_better else 1]
     heights = [abs(value - worst) for value in scored] or [math.inf]
+    has_few = change.n_clusters < MIN_CLUSTERS or change.reason.startswith(TOO_FEW_CLUSTERS)
     return GateRow(
         setting=test.setting,
         slice=test.slice,
         metric=test.metric,
         change=change,
         margin=test.margin,
-        decides=not test.objections and (test.is_named or change.n_clusters >= MIN_CLUSTERS),
+        decides=not test.objections and (test.is_named or not has_few),
         least_margin=least_margin,
         objections=test.objections,
         heights=(math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)),

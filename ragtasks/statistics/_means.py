@@ -193,7 +193,7 @@ def _reason(column: Clustered, error: float | None) -> str:
         return column.missing or NOTHING_SCORED
     if len(column.ids) < MIN_CLUSTERS:
         return TOO_FEW_CLUSTERS
-    return NOTHING_VARIES if error == 0 else ""
+    return column.missing or (NOTHING_VARIES if error == 0 else "")
 
 
 def p_of_signs(gaps: Estimate) -> float | None:
@@ -367,7 +367,7 @@ class Clustered:
     half_step: float = 0.0
     """Half of the smallest change of the mean if the values are on a grid such as 0 and 1; else 0."""
     missing: str = ""
-    """Why there is no mean although values are scored; empty otherwise."""
+    """Why there is no mean, or no interval, although values are scored; empty otherwise."""
 
     @property
     def mean(self) -> float | None:
@@ -436,7 +436,7 @@ def _cluster_balanced(
 ) -> Clustered:
     """Return the values of items summed by cluster so that their mean is the balanced mean.
 
-    Without a value in some class, there is no mean.
+    Without a value in some class, there is no mean, and with few clusters in some class, no interval.
     """
     scored = {item: value for item, value in values.items() if value is not None}
     members = grouped(scored, lambda item: balance.class_of[item])
@@ -447,6 +447,7 @@ def _cluster_balanced(
     mean, n = math.fsum(means.values()) / len(means), len(scored)
     weights = {item: n / len(means) / len(items) for items in members.values() for item in items}
     gaps = {item: weights[item] * (value - means[balance.class_of[item]]) for item, value in scored.items()}
+    few = [name for name, items in members.items() if len({cluster_of[item] for item in items}) < MIN_CLUSTERS]
     items_of = grouped(scored, lambda item: cluster_of[item])
     ids = tuple(sorted(items_of))
     counts = np.array([math.fsum(weights[item] for item in items_of[name]) for name in ids], dtype=np.float64)
@@ -460,6 +461,7 @@ def _cluster_balanced(
         bounds=bounds,
         extra_error=extra_error,
         half_step=_step(scored.values()) * min(weights.values()) / (2 * n),
+        missing=f"{TOO_FEW_CLUSTERS} with {' and '.join(few)} tasks" if few else "",
     )
 
 
@@ -869,7 +871,7 @@ def detectable_difference(difference: Estimate, level: float = LEVEL) -> float |
     """
     from scipy.special import stdtrit
 
-    if not difference.standard_error or difference.n_clusters < MIN_CLUSTERS:
+    if not difference.standard_error or difference.reason or difference.n_clusters < MIN_CLUSTERS:
         return None
     n = difference.n_clusters
     reach = stdtrit(n - 1, 1 - level / 2) + stdtrit(n - 1, POWER)

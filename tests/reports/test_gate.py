@@ -16,6 +16,8 @@ import pytest
 from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
+from ragtasks.metrics import accuracy_sides
+from ragtasks.records import Answerability
 from ragtasks.reports.gate import (
     Gate,
     GatedSystem,
@@ -239,6 +241,53 @@ def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> Non
     assert [gate_row.slice for gate_row in found.rows if not gate_row.decides] == ["answerability=PARTIAL"]
     named = gated(rows("new"), rows("old"), slices=("answerability=PARTIAL",))
     assert named.verdict is GateStatus.CANNOT_SAY
+
+
+def test_a_slice_without_tasks_of_a_metric_has_no_test() -> None:
+    def rows(model: str) -> GatedSystem:
+        labels = ["UNANSWERABLE" if n % 2 else "ANSWERABLE" for n in range(N)]
+        found = [
+            row(n, 0, answerability=label, values=accuracy_sides(1.0, Answerability(label)))
+            for n, label in enumerate(labels)
+        ]
+        return side_of(evaluation(found, model=model))
+
+    found = gated(
+        rows("new"),
+        rows("old"),
+        margins={"answered": 0.3, "declined": 0.3},
+        slices=("answerability=ANSWERABLE", "answerability=UNANSWERABLE"),
+    )
+    assert [(gate_row.slice, gate_row.metric.name) for gate_row in found.rows] == [
+        ("all tasks", "answered"),
+        ("all tasks", "declined"),
+        ("answerability=ANSWERABLE", "answered"),
+        ("answerability=UNANSWERABLE", "declined"),
+    ]
+
+
+def test_a_slice_with_few_tasks_of_a_class_does_not_decide_by_the_balanced_mean() -> None:
+    def rows(model: str) -> GatedSystem:
+        values = noisy(5 if model == "new" else 6)
+        found = [
+            row(
+                n,
+                0,
+                domain="fiqa" if n < N // 2 else "govt",
+                answerability=label,
+                values={"balanced_ans_acc": values(n)},
+            )
+            for n in range(N)
+            for label in ["UNANSWERABLE" if n % 2 and n > 20 else "ANSWERABLE"]
+        ]
+        return side_of(evaluation(found, model=model))
+
+    found = gated(rows("new"), rows("old"), margins={"balanced_ans_acc": 0.3}, slices=("domain",))
+    assert {gate_row.slice: gate_row.decides for gate_row in found.rows} == {
+        "all tasks": True,
+        "domain=fiqa": False,
+        "domain=govt": True,
+    }
 
 
 def with_fields(system: GatedSystem, **fields: str) -> GatedSystem:

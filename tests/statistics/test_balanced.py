@@ -72,6 +72,20 @@ def test_the_standard_error_is_that_of_two_means_over_the_same_conversations() -
     assert error == pytest.approx(math.sqrt(n / (n - 1) * (gaps**2).sum()))
 
 
+@pytest.mark.parametrize("n_rare", [1, 9, 10])
+def test_an_interval_requires_ten_conversations_of_each_class(n_rare: int) -> None:
+    items = [str(number) for number in range(60)]
+    values = {item: float(int(item) % 4 > 0) for item in items}
+    classes = {item: RARE if int(item) < n_rare else COMMON for item in items}
+    first = column(values, classes, {item: item for item in items})
+    pair = compare(first, replace(first, name="b", values={item: float(int(item) % 3 > 0) for item in items}))
+    (mean,) = mean_columns([first])
+    for found in (mean.estimate, pair.difference):
+        assert (found.low is None) == (n_rare < 10)
+        assert found.reason == ("" if n_rare == 10 else "fewer than 10 conversations with unanswerable tasks")
+    assert (pair.p is None, pair.detectable is None) == (n_rare < 10, n_rare < 10)
+
+
 def test_a_comparison_balances_the_items_that_both_scored() -> None:
     values, classes, clusters = drawn(np.random.default_rng(2))
     others = {item: 1.0 - value for item, value in drawn(np.random.default_rng(3))[0].items()}

@@ -15,6 +15,7 @@ from ragtasks.statistics import (
     MIN_CLUSTERS,
     NOTHING_SCORED,
     NOTHING_VARIES,
+    TOO_FEW_CLUSTERS,
     UNBOUNDED,
     Clustered,
     Estimate,
@@ -24,7 +25,6 @@ from ragtasks.statistics import (
     estimate_quantile,
     shared_error,
 )
-from ragtasks.statistics._means import TOO_FEW_CLUSTERS
 
 N_BENCHMARKS = 400
 DIFFERENCES = (-1.0, 1.0)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from ragtasks.statistics import EXACT, Repeatability, estimate_mean, repeatability
+from ragtasks.statistics import EXACT, TOO_FEW_CLUSTERS, Repeatability, estimate_mean, repeatability
 from ragtasks.statistics._judges import NO_SHARED
-from ragtasks.statistics._means import TOO_FEW_CLUSTERS
 
 Floats = Sequence[float | None]
 
