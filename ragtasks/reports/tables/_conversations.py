@@ -62,7 +62,7 @@ _CUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ScoredTurn:
     """A scored turn of a conversation."""
 
     row: ScoredAnswer
@@ -78,7 +78,7 @@ class Conversation:
     """The turns of one conversation, or those of a part of the tasks, in order."""
 
     name: str
-    turns: tuple[Turn, ...]
+    turns: tuple[ScoredTurn, ...]
     gap: int | None
     """First turn inside the conversation that should have been evaluated and was not; None without any."""
 
@@ -201,7 +201,7 @@ def _conversation(
     numbers = sorted({*expected, *rows_of} - undefined)
     next_of = dict(pairwise(numbers))
     turns = [
-        Turn(rows_of[number], states[number], states.get(next_of.get(number, 0)), is_last=number == numbers[-1])
+        ScoredTurn(rows_of[number], states[number], states.get(next_of.get(number, 0)), is_last=number == numbers[-1])
         for number in numbers
         if number in rows_of
     ]
@@ -285,7 +285,7 @@ def _failure_free(conversations: _Conversations) -> Value:
 
 
 def _share(
-    conversations: _Conversations, value_of: Callable[[Turn], bool | None], *, of: Callable[[Turn], Any]
+    conversations: _Conversations, value_of: Callable[[ScoredTurn], bool | None], *, of: Callable[[ScoredTurn], Any]
 ) -> Value:
     """Return the share of some turns for which a value is true, with its interval over conversations."""
     turns = [
