@@ -207,8 +207,11 @@ class Verdicts:
         missing = Counter(verdict.outcome.value for verdict in requested if not verdict.is_answered)
         return Coverage(judge, rubric, len(requested), len(requested) - missing.total(), dict(missing))
 
-    def require_coverage(self, limit: float = 0.95) -> None:
-        """Raise JudgeError unless every judge answered at least `limit` of its questions under every rubric."""
+    def require_coverage(self, limit: float = 0.95, *, is_scoring: bool = False) -> None:
+        """Raise JudgeError unless every judge answered at least `limit` of its questions under every rubric.
+
+        With `is_scoring`, the next steps include those for an evaluation's answers.
+        """
         low = [coverage for coverage in self.coverage() if coverage.share < limit]
         if low:
             raise JudgeError(
@@ -216,7 +219,7 @@ class Verdicts:
                 where=", ".join(sorted({coverage.judge for coverage in low})),
                 expected=f"verdicts on at least {limit:.0%} of the responses",
                 found="; ".join(map(self._shortfall, low)),
-                next_step=_next_step(low),
+                next_step=_next_step(low, is_scoring=is_scoring),
             )
 
     def _shortfall(self, coverage: Coverage) -> str:
@@ -227,7 +230,7 @@ class Verdicts:
         return f"{coverage.judge}, {coverage.rubric}: {coverage.n_answered} of {coverage.n_asked} ({counts}: {listed})"
 
 
-def _next_step(low: Sequence[Coverage]) -> str:
+def _next_step(low: Sequence[Coverage], *, is_scoring: bool) -> str:
     """Return the next steps for missing verdicts: cached refusals and filtered prompts must be removed first."""
     missing = {VerdictOutcome(outcome) for coverage in low for outcome in coverage.missing}
     cached = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
@@ -243,9 +246,10 @@ def _next_step(low: Sequence[Coverage]) -> str:
     ]
     if VerdictOutcome.TRUNCATED in missing:
         steps.append("truncated replies need a higher max_tokens of the judge, or a judge with a larger context")
-    if any(coverage.rubric == IDK for coverage in low):
+    if is_scoring and any(coverage.rubric == IDK for coverage in low):
         steps.append('"idk": "ngrams" in --metadata detects all refusals offline, as was done here')
-    steps.append("`ragtasks score RESULTS --output FOLDER` scores saved answers without their model")
+    if is_scoring:
+        steps.append("`ragtasks score RESULTS --output FOLDER` scores saved answers without their model")
     return ". ".join(steps)
 
 

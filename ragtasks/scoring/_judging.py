@@ -96,7 +96,7 @@ class Judging:
         if verdicts is None:
             return None
         try:
-            verdicts.require_coverage(self._config.min_judge_coverage)
+            verdicts.require_coverage(self._config.min_judge_coverage, is_scoring=True)
         except JudgeError as error:
             record_failure(str(error))
         if self._anchors is not None:

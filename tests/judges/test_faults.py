@@ -108,7 +108,7 @@ def test_a_failure_loses_only_its_own_verdicts(
         counts = {coverage.rubric: coverage.missing for coverage in verdicts.coverage() if coverage.n_asked}
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
         with raises(JudgeError):
-            verdicts.require_coverage()
+            verdicts.require_coverage(is_scoring=True)
         server.script = well
         n_asked = len(server.asked)
         fixed = judged(cache, judge)
@@ -146,7 +146,7 @@ def test_a_judge_that_ends_keeps_its_verdicts_and_affects_no_other(
         assert all(score.value is not None for score in verdicts.scores("rb_llm"))
         assert all(coverage.share == 1 for coverage in verdicts.coverage() if coverage.judge == "steady")
         with pytest.raises(JudgeError, match=reason) as caught:
-            verdicts.require_coverage()
+            verdicts.require_coverage(is_scoring=True)
         assert KEY not in str(caught.value)
         with pytest.raises(JudgeError, match=rf"{reason}[\s\S]*run the same command: the 4 replies are kept"):
             judged(cache, judges[1])

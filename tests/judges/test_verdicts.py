@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.errors import JudgeError
 from ragtasks.judges import Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import LABEL_VALUES
 from ragtasks.records import IdkVerdict
@@ -83,6 +84,16 @@ def test_coverage_excludes_unrequested_verdicts_and_includes_answers_without_sta
 
 def test_coverage_without_requests_is_complete() -> None:
     Verdicts([], ["rl_f"], ["j"], {}).require_coverage(1.0)
+
+
+def test_steps_for_an_evaluation_are_for_evaluations_only() -> None:
+    verdicts = verdicts_of("idk", None)
+    with pytest.raises(JudgeError) as error:
+        verdicts.require_coverage()
+    assert "ragtasks score" not in str(error.value)
+    with pytest.raises(JudgeError) as error:
+        verdicts.require_coverage(is_scoring=True)
+    assert "ragtasks score" in str(error.value)
 
 
 def test_clarifications() -> None:
