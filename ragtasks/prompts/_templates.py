@@ -20,7 +20,7 @@ from ragtasks.files import BoundedProcess, OutOfBoundsError
 # The template record: text, source and rendering.
 
 _MOST_BYTES = 1_000_000
-_NEXT_STEP = "fix the template, or leave the option out to use the shipped one"
+_NEXT_STEP = "fix the template, or leave the option out"
 
 
 @dataclass(frozen=True, slots=True)
