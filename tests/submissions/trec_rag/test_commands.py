@@ -65,7 +65,8 @@ def scores(results: dict[str, Any], task: str) -> dict[str, float]:
 @pytest.mark.slow
 def test_without_judges_only_counted_scores_exist() -> None:
     counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
-    counted += ["grounded", "copied", "cited_precision", "cited_recall"]
+    counted += ["grounded", "copied", "cited_precision", "cited_recall", "n_citations", "n_statements"]
+    counted += [f"cited_{kind}" for kind in ("right", "other_passage", "unsupported", "never_shown", "missing")]
     for model, idk in ((Oracle(), 0), (Refuse(), 1)):
         values = scores(evaluated(model), "trec_rag24")
         assert set(values) == set(counted)
