@@ -61,7 +61,7 @@ ANS_ACC = Metric(
     undefined_on=UNDEFINED_ON,
 )
 OTHER_SIDE = "not a question of this kind"
-"""Reason of a response without a score of one side, because its task belongs to the other side or to none."""
+"""Why a response has no score of `answered` or `declined`: its task is not of the kind that the metric counts."""
 ANSWERED = Metric(
     "answered",
     "share of the answerable and partially answerable questions that are answered",

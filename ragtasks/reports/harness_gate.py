@@ -12,7 +12,7 @@ from ragtasks.results import HarnessMetric, TaskResults
 from ragtasks.statistics import Column
 
 _OWN_MEANS = {"mean", "nanmean", "brier_score"}
-"""Aggregations of which a document's value is its own score, and not its effect on a number."""
+"""Aggregations with a score for each document. With others, a document's value is its effect on the number."""
 
 
 @dataclass(frozen=True, slots=True)

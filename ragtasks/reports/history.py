@@ -234,9 +234,9 @@ class Entry:
     of_lm_eval: bool = False
     """Whether it is a task or group of lm_eval that is not of ragtasks. Its setting is the number of examples."""
     is_in_group: bool = False
-    """Whether it is such a task in a group."""
+    """Whether it is an lm_eval task that belongs to a group of the same results."""
     harness_task: TaskResults | None = None
-    """Values of such a task by document, if entries are ranked."""
+    """The lm_eval task with its values by document, if entries are ranked."""
     basis: str = ""
     """Model of the first entry of the same lm_eval task, and why it is not comparable with that. Empty if it is."""
 
@@ -488,7 +488,7 @@ def _provenance_of_task(results: Mapping[str, Any], name: str, members: Sequence
 
 
 def _with_basis(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries. Comparable ones of an lm_eval task have the same basis, and others have another."""
+    """Yield the entries with their basis, which is equal for comparable results of an lm_eval task only."""
     bases: dict[str, list[Entry]] = {}
     for entry in entries:
         task = entry.harness_task

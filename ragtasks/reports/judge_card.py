@@ -135,7 +135,7 @@ def _judged(labelled: LabelledRows, rubric: Rubric, verdicts: Verdicts, judge: s
 
 
 def _nearest(value: float, scale: Mapping[str, float], away_from: float = 1.0) -> str:
-    """Return the label whose score is nearest to a value. Between two, the one farther from a value counts."""
+    """Return the label with the score nearest to a value. If two are equally near, the one farther from `away_from`."""
     return min(scale, key=lambda label: (round(abs(scale[label] - value), 9), -abs(scale[label] - away_from)))
 
 

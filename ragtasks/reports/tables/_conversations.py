@@ -75,7 +75,7 @@ class ScoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The turns of one conversation, or those of a part of the tasks, in order."""
+    """The turns of one conversation in order: all, or those of one domain or answerability."""
 
     name: str
     turns: tuple[ScoredTurn, ...]
@@ -84,7 +84,7 @@ class Conversation:
 
     @property
     def end(self) -> tuple[int, bool]:
-        """The turn of the first failure and True, or the last turn before any unscored one (0 without) and False."""
+        """The turn of the first failure and True; else the last turn before any unscored one, or 0, and False."""
         last = 0
         for turn in self.turns:
             number = turn.row.task.turn
@@ -97,7 +97,7 @@ class Conversation:
 
     @property
     def failure_free(self) -> float | None:
-        """1 without a failed turn, 0 with one, None with an unscored turn."""
+        """1 if no turn failed, else 0; None if a turn is unscored or missing."""
         states = [turn.has_failed for turn in self.turns]
         return None if self.gap is not None or None in states else float(not any(states))
 
@@ -113,7 +113,7 @@ class Conversation:
         return replace(self, turns=tuple(turn for turn in self.turns if contains(turn.row)))
 
     def at(self, number: int) -> Conversation:
-        """Return the conversation with one turn only, or none."""
+        """Return the conversation with only this turn, or without turns if it has no such turn."""
         return self.part(lambda row: row.task.turn == number)
 
 
