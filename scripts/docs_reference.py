@@ -1,6 +1,7 @@
 """mkdocs hook that generates the reference pages of commands, options and metrics from the code.
 
-It also removes links to files outside of docs/, which the site does not contain, and keeps their text.
+It adds CHANGELOG.md as a page. It also removes links to files outside of docs/, which the site does not contain, and
+keeps their text.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import html
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer.main
@@ -44,6 +46,8 @@ def on_files(files: Any, config: Any) -> Any:
     }
     for name, page in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content="\n".join(page()) + "\n"))
+    changelog = (Path(config.docs_dir).parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "changelog.md", content=changelog.replace("](docs/", "](")))
     return files
 
 

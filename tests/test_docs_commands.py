@@ -1,4 +1,4 @@
-"""Every command in README and docs exists, with all its options."""
+"""Every command in README, docs and changelog exists, with all its options."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lm_eval._cli import HarnessCLI
 from ragtasks.cli import app
 from tests.documents._lines import DOCUMENTS, ROOT, commands, shown
 
-MORE = sorted((ROOT / "examples" / "more_benchmarks").rglob("README.md"))
-"""Extras of a package that adds no command."""
+MORE = [ROOT / "CHANGELOG.md", *sorted((ROOT / "examples" / "more_benchmarks").rglob("README.md"))]
+"""The changelog, and extras of a package that adds no command."""
 
 
 def options_of(words: list[str]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 import re
 import subprocess
@@ -17,9 +18,16 @@ from packaging.utils import canonicalize_name
 import ragtasks
 
 ROOT = Path(__file__).resolve().parents[1]
-_spec = importlib.util.spec_from_file_location("_constraints", ROOT / "scripts" / "constraints.py")
-constraints = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(constraints)
+
+
+def script(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"_{name}", ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+constraints = script("constraints")
 
 
 def read_yaml(name: str) -> Any:
@@ -54,11 +62,21 @@ def test_the_workflow_runs_exactly_the_gate() -> None:
 
 def test_the_citation_names_this_version_and_papers_with_authors() -> None:
     citation = read_yaml("CITATION.cff")
+    project = constraints.read_pyproject()["project"]
     assert citation["version"] == ragtasks.__version__
-    assert citation["license"] == constraints.read_pyproject()["project"]["license"]
+    assert (citation["license"], citation["keywords"]) == (project["license"], project["keywords"])
     for reference in citation["references"]:
         assert reference["title"]
+        assert reference["year"]
         assert all(author["given-names"] and author["family-names"] for author in reference["authors"])
+
+
+def test_the_citation_has_the_paper_of_every_benchmark() -> None:
+    cited = {reference["title"].lower() for reference in read_yaml("CITATION.cff")["references"]}
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "task_yamls").glob("*/README.md")]
+    papers = {title.lower() for page in pages for title in re.findall(r"^Title: `([^`]+)`", page, re.MULTILINE)}
+    assert len(papers) >= 8
+    assert papers <= cited
 
 
 def test_every_marker_is_documented_for_contributors() -> None:
@@ -75,12 +93,73 @@ def test_only_kills_has_markers_that_a_test_file_does_not_name() -> None:
     assert {name: markers for name, markers in found.items() if markers} == {"_shared.py": {"engine", "long"}}
 
 
-def test_a_release_lists_each_change_once_by_group() -> None:
-    releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
-    for release in releases:
-        assert release.split("\n\n")[1].startswith("### "), "a line of the changelog belongs to one of its groups"
-        groups = re.findall(r"^### .*$", release, re.MULTILINE)
-        assert len(set(groups)) == len(groups)
+SECTIONS = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")
+
+
+def test_each_section_of_the_changelog_is_one_page_of_groups() -> None:
+    """Also of unreleased changes: what the next release does, not each step of its development."""
+    for section in SECTIONS:
+        lines = section.splitlines()
+        assert len(lines) <= 90, f"{lines[0]}: shorten it to one page"
+        assert [line for line in lines if len(line) > 120] == []
+        beginning, *groups = section.split("\n### ")
+        assert "\n- " not in beginning, f"{lines[0]}: each change belongs to a group"
+        names = [group.partition("\n")[0] for group in groups]
+        assert len(set(names)) == len(names)
+
+
+def test_the_newest_release_of_the_changelog_is_this_version() -> None:
+    headings = [section.partition("\n")[0] for section in SECTIONS[1:]]
+    releases = [heading.split(" - ") for heading in headings if heading != "Unreleased"]
+    assert headings[1:].count("Unreleased") == 0, "unreleased changes come first"
+    dates = [datetime.date.fromisoformat(date) for _, date in releases]
+    assert dates == sorted(dates, reverse=True)
+    assert releases[0][0] == ragtasks.__version__
+    assert read_yaml("CITATION.cff")["date-released"] == dates[0]
+
+
+FORMATS = {
+    "stored runs": ("ragtasks/files/_runs.py", r"^_FORMAT = (\d+)"),
+    "recorded checksums": ("ragtasks/benchmarks/download.py", r"^_FORMAT = (\d+)"),
+    "cached replies": ("ragtasks/clients/_reply_cache.py", r"_FORMAT = 0x\w+, (\d+)"),
+    "cached embeddings": ("ragtasks/metrics/semantic/_embedding_cache.py", r"^_VERSION = (\d+)"),
+    "votes and reviews": ("ragtasks/arena/store.py", r"^_VERSION = (\d+)"),
+    "judge cards": ("ragtasks/judges/_cards.py", r"version: Literal\[(\d+)\]"),
+    "saved baselines": ("ragtasks/reports/gate.py", r"ragtasks baseline (\d+)"),
+    "Every Eval Ever": ("ragtasks/reports/exports.py", r'^SCHEMA_VERSION = "([\d.]+)"'),
+}
+
+
+def test_the_changelog_has_the_formats_that_this_version_writes() -> None:
+    found = {
+        name: re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[1]
+        for name, (file, pattern) in FORMATS.items()
+    }
+    latest = re.search(r"^- Formats: ([^:]*)\. ", "\n## ".join(SECTIONS), re.MULTILINE)[1]
+    written = dict(entry.rsplit(maxsplit=1) for entry in latest.split(", "))
+    assert written == found
+
+
+def test_the_description_on_an_index_has_no_dead_link() -> None:
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    target = re.compile(r"\]\(([^)]+)\)")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    relative = [path for path in target.findall(readme) if "://" not in path]
+    assert len(relative) > 5
+    text = ProjectMetadata(str(ROOT), PluginManager()).core.readme
+    assert [path for path in target.findall(text) if "://" not in path] == []
+    assert "pip install 'ragtasks[" in text
+    assert "'.[" not in text
+    linked = script("index_description").described(readme, "https://example.org/ragtasks", "1.2.3")
+    expected = [
+        re.sub(r"^(?!https:)", "https://example.org/ragtasks/blob/v1.2.3/", path) for path in target.findall(readme)
+    ]
+    assert [path.replace("/raw/", "/blob/") for path in target.findall(linked)] == expected
+    assert re.findall(r"!\[[^\]]*\]\(([^)]+)", linked) == [
+        "https://example.org/ragtasks/raw/v1.2.3/docs/images/page.png"
+    ]
 
 
 def test_the_source_distribution_has_all_that_is_tracked() -> None:
