@@ -29,6 +29,7 @@ _PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(_TOP)})/[\w./*-]*")
 _MODULE = re.compile(r"(?<![\w./-])(?:ragtasks|retrieval_cache)(?:\.\w+)+")
 _GROUP = re.compile(r'"(ragtasks\.\w+)"')
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"(?<![a-z])[A-Z]{2,}(?![a-z])(?!\.md)")
 """Placeholders such as NAME in `task_yamls/NAME/`, which match any file."""
 
@@ -54,7 +55,7 @@ def missing_modules(text: str) -> Iterator[str]:
 
 
 def missing_links(document: Path, text: str) -> Iterator[str]:
-    targets = {target for target in _LINK.findall(text) if "://" not in target}
+    targets = {target for target in _LINK.findall(_FENCE.sub("", text)) if "://" not in target}
     return (target for target in targets if not (document.parent / target).exists())
 
 
