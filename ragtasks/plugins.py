@@ -9,9 +9,11 @@ others are never imported that way.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from typing import Generic, TypeVar
 
@@ -20,6 +22,16 @@ from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 _Object = TypeVar("_Object")
 _Result = TypeVar("_Result")
 _IMPORT_PATH = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+
+
+def entries_of(group: str) -> EntryPoints:
+    """Return the entry points of a group. Reading those of all packages takes longer than most commands."""
+    return _read_entries(group, tuple(sys.path))
+
+
+@cache
+def _read_entries(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    return entry_points(group=group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class ExtensionPoint(Generic[_Object]):
 
     def plugin_names(self) -> list[str]:
         """Return the names that other packages add, sorted, without built-in names."""
-        return sorted({entry.name for entry in entry_points(group=self.group)} - self.built_in.keys())
+        return sorted({entry.name for entry in entries_of(self.group)} - self.built_in.keys())
 
     def get(self, name: str) -> _Object:
         """Return the object with a name.
@@ -66,7 +78,7 @@ class ExtensionPoint(Generic[_Object]):
         """
         if name in self.built_in:
             return self._load(EntryPoint(name, self.built_in[name], self.group))
-        entries = entry_points(group=self.group, name=name)
+        entries = entries_of(self.group).select(name=name)
         if len({entry.value for entry in entries}) > 1:
             raise self.refusal(name, "one package that adds it", f"{len(entries)} packages")
         if entries:
@@ -100,7 +112,7 @@ class ExtensionPoint(Generic[_Object]):
         added = ", ".join(
             sorted(
                 f"package {entry.dist.name} ({entry.value})" if entry.dist else entry.value
-                for entry in entry_points(group=self.group, name=name)
+                for entry in entries_of(self.group).select(name=name)
             )
         )
         next_step = "fix or uninstall that package, or name another; docs/extending.md has the contracts"

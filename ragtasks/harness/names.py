@@ -14,12 +14,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from ragtasks.errors import ConfigurationError, near_names
 from ragtasks.harness.link import harness_tasks_folder
 from ragtasks.harness.tasks import own_names, task_folders
+from ragtasks.plugins import entries_of
 
 _NEAR = 0.85  # minimum similarity of a misspelt name of ours
 _NOT_YAML = (".py", ".pyc", ".md", ".sh", ".json", ".tsv", ".txt")
@@ -71,7 +71,7 @@ def model_types() -> list[str]:
         for statement in tree.body
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "MODEL_MAPPING"
     ]
-    added = [entry.name for entry in entry_points(group="lm_eval.models")]
+    added = [entry.name for entry in entries_of("lm_eval.models")]
     # A script that imports lm_eval can register a model and then call the command.
     registry = sys.modules.get("lm_eval.api.registry")
     registered = list(registry.model_registry) if registry is not None else []

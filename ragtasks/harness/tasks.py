@@ -6,13 +6,13 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_names
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.plugins import entries_of
 from ragtasks.records import Setting
 
 TASKS_GROUP = "ragtasks.tasks"
@@ -45,7 +45,7 @@ def task_folders() -> Iterator[tuple[str, Path]]:
 
     Missing folders are skipped, so that they do not affect other tasks.
     """
-    for entry in sorted(entry_points(group=TASKS_GROUP), key=lambda entry: entry.name):
+    for entry in sorted(entries_of(TASKS_GROUP), key=lambda entry: entry.name):
         package, *inside = entry.value.split(".")
         spec = find_spec(package)
         for location in (spec.submodule_search_locations if spec else None) or ():

@@ -215,7 +215,7 @@ def load(root: Path) -> Benchmark:
     """Return the benchmark with files under `root` (a checkout, a downloaded copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, MTRAG_SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
-    read_contexts = functools.partial(_read_contexts, root, tasks)
+    read_contexts = functools.cache(functools.partial(_read_contexts, root, tasks))
     return Benchmark("mtrag", root, is_sample, revision, "Answerability", tasks, read_contexts, belongs=_belongs)
 
 
