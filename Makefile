@@ -5,7 +5,7 @@ VENV ?= .venv
 VLLM_VENV := .venv-vllm
 BIN := $(VENV)/bin
 SAMPLE := results/sample
-BASELINES := ragtasks-oracle ragtasks-refuse
+MODELS := ragtasks-extractive ragtasks-oracle ragtasks-refuse
 
 # No target needs a model hub. Without this variable, libraries send requests to it at every start.
 export HF_HUB_OFFLINE := 1
@@ -17,13 +17,14 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: run docs judge-demo arena-demo system-packages test lint default-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
 
+# Two models at a time, on two cores.
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
-	set -e; for model in ragtasks-extractive $(BASELINES); do \
-	  $(BIN)/ragtasks run --model $$model --tasks mtrag --data sample \
-	    --output_path $(SAMPLE) --log_samples; \
-	done
+	$(MAKE) --no-print-directory --jobs=2 $(MODELS:%=sample-%)
 	$(BIN)/ragtasks report $(SAMPLE)
+
+sample-%: $(VENV)/.installed
+	$(BIN)/ragtasks run --model $* --tasks mtrag --data sample --output_path $(SAMPLE) --log_samples
 
 judge-demo: $(VENV)/.installed-dev
 	bash scripts/judge_demo.sh $(BIN)
@@ -35,7 +36,9 @@ arena-demo: $(VENV)/.installed-dev
 system-packages:
 	bash scripts/system_packages.sh
 
-test: lint docs default-test
+# Checks with one thread run next to the tests: the processes of pytest wait for files and servers.
+test: $(VENV)/.installed-dev
+	$(MAKE) --no-print-directory --jobs=2 default-test lint docs
 
 # One thread per process, because the processes already use all cores.
 default-test: $(VENV)/.installed-dev
@@ -126,11 +129,13 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --editable '.[semantic-light]'
 	touch $@
 
+# The second core compiles torch while pip, with one thread, installs the rest.
 # A fixed version of torch: the CPU build suffices, and on some machines plain `torch` installs gigabytes of CUDA.
 $(VENV)/.installed-dev: pyproject.toml
 	$(environment)
 	$(BIN)/pip install --quiet --no-compile torch==2.13.0
-	$(BIN)/pip install --quiet --no-compile --editable '.[dev]'
+	$(BIN)/python -W ignore -c 'import torch._dynamo, torch.distributed.tensor' & \
+	  $(BIN)/pip install --quiet --no-compile --editable '.[dev]' && wait
 	touch $@ $(VENV)/.installed
 
 clean:
