@@ -49,6 +49,14 @@ def _the_command_line_is_built_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _nothing_waits_for_the_disk() -> Iterator[None]:
+    """Skip `fsync`, which takes milliseconds for each of thousands of files. It matters only if the machine stops."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _the_machine_is_not_described() -> Iterator[None]:
     """Skip the description of the machine in child processes. `make run` in `.ci/run` and the wheel's check include
     it.
