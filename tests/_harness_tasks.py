@@ -58,38 +58,25 @@ class Skilled(LM):
             answers.append(f"So #### {number}" if is_strict else f"It is {number}.")
         return answers
 
-folder, tasks, limit, name, skill, names = sys.argv[1:]
-results = simple_evaluate(
-    Skilled(name, float(skill)), model_args=f"pretrained={name}", tasks=names.split(","),
-    task_manager=TaskManager(include_path=tasks, include_defaults=False), limit=int(limit) or None,
-    evaluation_tracker=(tracker := EvaluationTracker(output_path=folder)), bootstrap_iters=20, log_samples=True,
-)
-samples = results.pop("samples")
-tracker.save_results_aggregated(results, samples)
-for task in results["configs"]:
-    tracker.save_results_samples(task, samples[task])
-"""
-ALL = (
-    "local_repeats",
-    "local_passes",
-    "local_pages",
-    "local_lengths",
-    "local_by_task",
-    "local_all",
-)
-
-
-def run_harness_tasks(folder: Path, model: str, tasks: tuple[str, ...] = ALL, limit: int = 0) -> None:
-    """Write the harness's output of one model for tasks to a folder, in a separate process."""
-    arguments = (str(folder), str(TASKS), str(limit), model, str(SKILLS[model]), ",".join(tasks))
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DISABLE_MULTIPROC": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, *arguments], check=False, capture_output=True, text=True, env=environment
+tasks, names, *models = sys.argv[1:]
+for folder, name, skill in zip(*[iter(models)] * 3):
+    results = simple_evaluate(
+        Skilled(name, float(skill)), model_args=f"pretrained={name}", tasks=names.split(","),
+        task_manager=TaskManager(include_path=tasks, include_defaults=False),
+        evaluation_tracker=(tracker := EvaluationTracker(output_path=folder)), bootstrap_iters=20, log_samples=True,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results, samples)
+    for task in results["configs"]:
+        tracker.save_results_samples(task, samples[task])
+"""
+TASK_NAMES = "local_repeats,local_passes,local_pages,local_lengths,local_by_task,local_all"
 
 
 def evaluate_harness_tasks(folder: Path) -> None:
-    """Write the output of both models for all tasks to `weak` and `strong`."""
-    for model in SKILLS:
-        run_harness_tasks(folder / model, model)
+    """Write the output of both models for all tasks to `weak` and `strong`, in a separate process."""
+    models = [part for name, skill in SKILLS.items() for part in (str(folder / name), name, str(skill))]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DISABLE_MULTIPROC": "1"}
+    command = [sys.executable, "-c", _SCRIPT, str(TASKS), TASK_NAMES, *models]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]

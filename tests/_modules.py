@@ -27,9 +27,14 @@ def part_of(module: str) -> str:
 
 
 @cache
+def tree_of(source: str) -> ast.Module:
+    """Return the syntax tree of a text, which must not be modified."""
+    return ast.parse(source)
+
+
 def parsed(path: Path) -> ast.Module:
     """Return a file's syntax tree, which must not be modified."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return tree_of(path.read_text(encoding="utf-8"))
 
 
 def each_module(check: Callable[[Path], None]) -> Callable[[str], None]:

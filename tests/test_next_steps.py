@@ -10,13 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer.main
 
 from ragtasks.cli import app
+from tests._modules import each_module, tree_of
 
-ROOT = Path(__file__).resolve().parents[1]
-SOURCES = sorted(file for package in ("ragtasks", "retrieval_cache") for file in (ROOT / package).rglob("*.py"))
 _COMMAND = re.compile(r"`ragtasks ([^`]*)`|\bragtasks ((?:[a-z-]+ )+--?[a-z][^,;()`]*)")
 _STEP = re.compile(r"(?:next step:|make (?:one|it)(?: again)? with) (.*)", re.IGNORECASE | re.DOTALL)
 
@@ -34,7 +32,7 @@ def text_of(node: ast.expr) -> str:
 
 def steps(source: str) -> Iterator[str]:
     """Yield each next step that a module can print."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         is_named = isinstance(node, ast.Assign) and "step" in ast.unparse(node.targets[0])
         if is_named or (isinstance(node, ast.keyword) and node.arg == "next_step"):
             yield text_of(node.value)
@@ -63,7 +61,7 @@ def problem_of(words: list[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@each_module
 def test_a_command_in_a_next_step_is_complete(path: Path) -> None:
     problems = []
     for step in steps(path.read_text(encoding="utf-8")):

@@ -9,8 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(path for package in ("ragtasks", "retrieval_cache") for path in (ROOT / package).rglob("*.py"))
+from tests._modules import MODULES, ROOT, tree_of
+
 INSTEAD = {
     "fault": "error, problem or failure",
     "figure": "score or value",
@@ -64,7 +64,7 @@ def found_in(path: Path) -> list[str]:
 
 
 def test_no_word_is_out() -> None:
-    assert [found for path in FILES for found in found_in(path)] == [], f"write {INSTEAD} instead"
+    assert [found for path in MODULES for found in found_in(path)] == [], f"write {INSTEAD} instead"
 
 
 def test_names_are_taken_apart() -> None:
@@ -74,7 +74,7 @@ def test_names_are_taken_apart() -> None:
 
 def names_of(source: str) -> list[str]:
     """Return the names of all functions and classes, and of module-level assignments."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     names = [node.name for node in ast.walk(tree) if isinstance(node, defined)]
     assigned = (node for line in tree.body if isinstance(line, ast.Assign | ast.AnnAssign) for node in ast.walk(line))
@@ -88,7 +88,7 @@ def participles(name: str) -> list[str]:
 
 
 def test_names_are_nouns() -> None:
-    names = [(path.name, name) for path in FILES for name in names_of(path.read_text(encoding="utf-8"))]
+    names = [(path.name, name) for path in MODULES for name in names_of(path.read_text(encoding="utf-8"))]
     assert [name for name in names if participles(name[1])] == [], f"name the thing: {NAMES_OUT}"
 
 
@@ -101,7 +101,7 @@ def test_parts_of_names_are_found() -> None:
 
 def prose_of(source: str) -> Iterator[str]:
     """Yield the docstrings and comments of a module, without code between backticks."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield re.sub(r"`[^`]*`", "", node.value.value)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -115,7 +115,7 @@ def prose_words_out(source: str) -> list[str]:
 
 
 def test_docstrings_and_comments_use_plain_words() -> None:
-    words = {path.name: prose_words_out(path.read_text(encoding="utf-8")) for path in FILES}
+    words = {path.name: prose_words_out(path.read_text(encoding="utf-8")) for path in MODULES}
     assert {name: words for name, words in words.items() if words} == {}, f"write {PROSE_INSTEAD} instead"
 
 

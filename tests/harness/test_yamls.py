@@ -75,6 +75,12 @@ def metrics_of(name: str) -> tuple[Metric, ...]:
 
 
 @pytest.fixture(scope="module")
+def load_task(load_task: Callable[..., ConversationTask]) -> Callable[..., ConversationTask]:
+    """Load each harness task once, because no test here changes a task."""
+    return cache(load_task)
+
+
+@pytest.fixture(scope="module")
 def oracle_results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     return evaluate("ragtasks-oracle", "mtrag", "mtrag_un_reference", limit=1)
 

@@ -120,6 +120,7 @@ class Killed(BaseException):
     """Raised in place of a signal that ends the process."""
 
 
+@pytest.mark.slow
 def test_a_killed_training_resumes_from_its_last_epoch(benchmark: Benchmark, t5: str, tmp_path: Path) -> None:
     def kill(what: str, done: int, total: int | None) -> None:
         if done == 2:
@@ -136,6 +137,7 @@ def test_a_killed_training_resumes_from_its_last_epoch(benchmark: Benchmark, t5:
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
+@pytest.mark.slow
 def test_a_training_killed_after_its_end_is_only_scored(benchmark: Benchmark, encoder: str, tmp_path: Path) -> None:
     fitting = Hyperparameters(epochs=6, learning_rate=0.0, patience=1)
     epochs: list[int] = []
