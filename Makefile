@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hide the theme's announcement of its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint default-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint default-test harness-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
 
 # Two models at a time, on two cores.
 run: $(VENV)/.installed
@@ -43,6 +43,13 @@ test: $(VENV)/.installed-dev
 # One thread per process, because the processes already use all cores.
 default-test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+# The default suite on another version of lm_eval, in an environment of its own: `make harness-test HARNESS=0.4.12`.
+HARNESS ?= 0.4.12
+harness-test:
+	$(MAKE) VENV=.venv-harness .venv-harness/.installed-dev
+	.venv-harness/bin/pip install --quiet --no-compile lm-eval==$(HARNESS)
+	$(MAKE) VENV=.venv-harness default-test
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -139,4 +146,4 @@ $(VENV)/.installed-dev: pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) dist results
+	rm -rf $(VENV) $(VLLM_VENV) .venv-harness dist results

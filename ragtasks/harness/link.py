@@ -24,6 +24,8 @@ from ragtasks.harness.tasks import task_folder, task_folders
 # stub can become outdated, and no file of the harness is changed. lm_eval is not imported, because that takes seconds
 # and `unlink` must work if the import fails.
 
+HARNESS = "'lm-eval>=0.4.12,<0.4.14'"
+"""Tested versions of lm_eval, as a quoted requirement."""
 _WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks tasks path)"'
 
 
@@ -312,16 +314,14 @@ def harness_tasks_folder() -> Path:
     """
     spec = find_spec("lm_eval")
     if spec is None:
-        raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
+        raise _harness_error("no module lm_eval", f"pip install {HARNESS}")
     if spec.origin is None:
         folders = ", ".join(spec.submodule_search_locations or ())
-        next_step = (
-            f"delete the leftovers of an earlier install ({folders}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
-        )
+        next_step = f"delete the leftovers of an earlier install ({folders}), then pip install {HARNESS}"
         raise _harness_error(f"a folder without __init__.py: {folders}", next_step)
     folder = Path(spec.origin).absolute().parent / "tasks"
     if not folder.is_dir():
-        raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval>=0.4.13,<0.4.14'")
+        raise _harness_error(f"no folder {folder}", f"pip install --force-reinstall --no-deps {HARNESS}")
     return folder
 
 

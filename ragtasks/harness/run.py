@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import json
 import logging
 import signal
 import sys
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,11 +243,22 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     try:
         harness = HarnessCLI()
         (commands,) = (action for action in harness._parser._actions if isinstance(action, argparse._SubParsersAction))
-        reject_unknown_options(arguments, commands.choices["run"])
+        run = commands.choices["run"]
+        reject_unknown_options(arguments, run)
+        if run._option_string_actions["--metadata"].type is json.loads:
+            run._option_string_actions["--metadata"] = _MergedMetadata(["--metadata"], "metadata", nargs="+")
         parsed: argparse.Namespace = harness.parse_args()
         return parsed
     finally:
         sys.argv = before
+
+
+class _MergedMetadata(argparse.Action):
+    """`--metadata` as in lm_eval 0.4.13. Version 0.4.12 accepts JSON once, and prints the text of invalid JSON."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, *_: Any, **__: Any) -> None:
+        given = [json.loads(text) if text.startswith("{") else parsed_metadata(text) for text in values]
+        namespace.metadata = dict(ChainMap(*reversed(given), namespace.metadata or {}))
 
 
 def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Assumptions about the harness and its next plugin mechanism, so that a release that breaks them fails a test."""
+"""Assumptions about the harness and its proposed plugin mechanism, so that a release that breaks them fails a test."""
 
 from __future__ import annotations
 
 import inspect
-from importlib.metadata import EntryPoint, entry_points, requires, version
+import itertools
+from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 
 import lm_eval._cli.run
@@ -16,9 +17,12 @@ import tomllib
 from lm_eval.api.group import Group
 from lm_eval.api.model import LM
 from lm_eval.api.task import ConfigurableTask
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.link import HARNESS
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 RUN = inspect.getsource(lm_eval._cli.run)
@@ -78,19 +82,20 @@ def test_groups_still_average_by_the_known_formula() -> None:
     assert "aggregate_subtask_metrics(" in inspect.getsource(Group.aggregate)
 
 
-def test_the_tested_release_is_the_upper_end_of_the_range() -> None:
-    (harness,) = [
-        dependency
-        for dependency in tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
-        if "lm-eval" in dependency
-    ]
-    assert harness == "lm-eval>=0.4.13,<0.4.14"
-    assert version("lm-eval") == "0.4.13"
-    assert requires("lm-eval")
+def test_every_requirement_and_error_names_the_tested_range() -> None:
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    listed = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    ranges = [required.specifier for line in listed if (required := Requirement(line)).name == "lm-eval"]
+    assert ranges == [SpecifierSet(">=0.4.12,<0.4.14")] * 4
+    assert Requirement(HARNESS.strip("'")).specifier == ranges[0]
 
 
-def test_baselines_are_declared_for_the_next_harness_release() -> None:
-    """Its development branch keeps each entry point as a placeholder and loads it on first use."""
+def test_the_installed_version_is_in_the_tested_range() -> None:
+    assert Requirement(HARNESS.strip("'")).specifier.contains(version("lm-eval"), prereleases=True)
+
+
+def test_baselines_are_declared_as_plugins_of_the_harness() -> None:
+    """Pull request 4013 of lm_eval registers each entry point as a placeholder and loads it on first use."""
     registered = {name for name in lm_eval.api.registry.MODEL_REGISTRY if name.startswith("ragtasks-")}
     assert declared_models().keys() == registered
     for name, value in declared_models().items():
