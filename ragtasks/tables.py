@@ -293,8 +293,9 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 def csv_text(text: str) -> str:
     """Return a text as a cell of CSV. A text that a spreadsheet would take for a formula begins with a quote.
 
-    A lone dash, which means unknown, is not a formula.
+    A lone dash, which means unknown, is not a formula. NUL, which many readers of CSV refuse, is replaced.
     """
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return f"'{text}" if text.startswith(_FORMULA_STARTS) and text != "-" else text
 
 

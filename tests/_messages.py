@@ -32,6 +32,7 @@ VARYING = (
     (re.compile(re.escape(str(TESTS.parents[1] / "shared"))), "SHARED"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
     (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}\.\d+"), "TIME"),
+    (re.compile(r"(?<=searches/)[0-9a-f]{32}"), "HASH"),  # of the inputs of a search, with versions of libraries
 )
 """Patterns of text that varies between executions or machines -> replacement in the entries."""
 _n_messages: Counter[str] = Counter()

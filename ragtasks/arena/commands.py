@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -143,14 +144,18 @@ def ratings(
     from ragtasks.arena.votes import read_votes, write_events, write_votes
 
     files = [path for path in votes if path.suffix == ".jsonl"]
-    stores = [open_votes(path) for path in votes if path.suffix != ".jsonl"]
-    stored = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
+    stored, happened = read_votes(files), list[Any]()
+    for path in votes:
+        if path.suffix != ".jsonl":
+            with closing(open_votes(path)) as store:
+                stored += store.votes()
+                happened += store.events() if save is not None else []
     distinct = list({vote.vote_id: vote for vote in stored}.values())  # a saved file contains the votes of its database
     put(_tables(distinct, form))
     if save is not None:
         events = save.with_suffix(".events.jsonl")
         write_votes(save, distinct)
-        n_events = write_events(events, [event for store in stores for event in store.events()])
+        n_events = write_events(events, happened)
         for line in (f"wrote {save}: {len(distinct)} votes", f"wrote {events}: {n_events} events"):
             typer.echo(line, err=True)  # standard output may be JSON or CSV
 
@@ -250,7 +255,8 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
 
     pool = _answers(results, benchmark, data, setting, with_reference)
-    rated_forms, n_others = read_forms(pool, open_votes(database).forms())
+    with closing(open_votes(database)) as store:
+        rated_forms, n_others = read_forms(pool, store.forms())
     echo(render(form_sections(pool, rated_forms), form))
     if n_others:
         typer.echo(f"{n_others} forms are about other answers", err=True)

@@ -110,7 +110,11 @@ class VoteStore:
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._writer, self._reader = _opened(str(path)), _opened(str(path))
-                self._prepare()
+                try:
+                    self._prepare()
+                except BaseException:
+                    self.close()
+                    raise
         except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: invalid text in a damaged file
             raise _unusable(path, str(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import statistics
@@ -95,15 +96,14 @@ def retrieval_metric(name: str) -> RetrievalMetric:
     if notation in by_name:
         return by_name[notation]
     providers = _providers()
-    import ir_measures
 
     try:
-        measure = ir_measures.parse_measure(notation)
+        measure = _measure(notation)
         if not any(provider.supports(measure) for provider in providers):
             raise ValueError(f"neither trec_eval nor ir-measures itself computes {measure}")
         if (k := measure.params.get("cutoff", 1)) < 1:
             raise ValueError(f"a cut-off of {k}")
-    except (NameError, ValueError, TypeError, AssertionError) as error:
+    except (NameError, SyntaxError, ValueError, TypeError, AssertionError) as error:
         raise ConfigurationError(
             "measure",
             where=name,
@@ -237,10 +237,33 @@ def _by_rank(scores: Mapping[str, float]) -> dict[str, float]:
 def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
     """Return metric name -> measure object of ir-measures."""
     _providers()
+    families = {metric.measure: _measure(metric.measure) for metric in metrics}
+    return {m.name: families[m.measure] if m.k is None else families[m.measure] @ m.k for m in metrics}
+
+
+_NOTATION = re.compile(r"(?P<family>\w+)(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>-?[0-9]+))?")
+
+
+def _measure(notation: str) -> Any:
+    """Return the measure object of a notation such as P(rel=2)@5.
+
+    ir-measures 0.4.3 parses cut-offs and parameters with a class that Python 3.14 removed, so they are parsed here.
+
+    Raises:
+        ValueError, SyntaxError, NameError, TypeError, AssertionError: not a measure, or not its parameters.
+    """
     import ir_measures
 
-    families = {metric.measure: ir_measures.parse_measure(metric.measure) for metric in metrics}
-    return {m.name: families[m.measure] if m.k is None else families[m.measure] @ m.k for m in metrics}
+    found = _NOTATION.fullmatch(notation.strip())
+    if found is None:
+        raise ValueError(f"{notation!r} is not a name with parameters in brackets and a cut-off after @")
+    measure = ir_measures.parse_measure(found["family"])
+    if found["parameters"]:
+        call = ast.parse(f"_({found['parameters']})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError("parameters are written such as rel=2")
+        measure = measure(**{str(item.arg): ast.literal_eval(item.value) for item in call.keywords})
+    return measure if found["k"] is None else measure @ int(found["k"])
 
 
 def _providers() -> tuple[Any, ...]:

@@ -254,8 +254,12 @@ def _time(value: Any, nanoseconds: bool) -> float | None:
         return int(value) / 1e9 if is_number else None
     if isinstance(value, (int, float)):  # data frames write milliseconds
         return value / 1e3
+    if not isinstance(value, str):
+        return None
+    # Python 3.10 reads neither the suffix Z nor fractions of other lengths than three and six digits.
+    text = re.sub(r"\.([0-9]+)", lambda found: f".{found[1][:6]:0<6}", value.replace("Z", "+00:00"))
     try:
-        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() if isinstance(value, str) else None
+        return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
 

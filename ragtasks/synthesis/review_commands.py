@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +71,8 @@ def review_results(  # noqa: PLR0917 (one parameter per option)
     from ragtasks.synthesis.review import export_reviewed, read_pairs, read_reviews, review_section, write_reviews
 
     pairs = read_pairs(folder)
-    every, n_others = read_reviews(pairs, open_votes(database or folder / _FILE).reviews())
+    with closing(open_votes(database or folder / _FILE)) as store:
+        every, n_others = read_reviews(pairs, store.reviews())
     if n_others:
         typer.echo(f"{n_others} decisions are on other versions of these texts", err=True)
     names = sorted({review.reviewer for review in every})

@@ -107,10 +107,10 @@ def test_a_damaged_file_is_read_or_refused_with_one_error(tmp_path: Path) -> Non
             damaged[chance.randrange(100, len(damaged))] = chance.randrange(256)
         path.write_bytes(damaged)
         try:
-            store = VoteStore(path, is_read_only=True)
-            write_votes(tmp_path / "votes", store.votes())
-            write_events(tmp_path / "events", store.events())
-            store.forms(), store.reviews(), store.invited("token")
+            with closing(VoteStore(path, is_read_only=True)) as store:
+                write_votes(tmp_path / "votes", store.votes())
+                write_events(tmp_path / "events", store.events())
+                store.forms(), store.reviews(), store.invited("token")
         except CacheError as error:
             refusals.append(str(error))
     assert len(refusals) > 100
@@ -133,6 +133,8 @@ def test_a_damaged_row_is_one_error_with_the_file(tmp_path: Path, statement: str
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
         connection.commit()
-    store = VoteStore(path, is_read_only=True)
-    with pytest.raises(CacheError, match=r"arena\.sqlite[\s\S]*a damaged file"):
+    with (
+        closing(VoteStore(path, is_read_only=True)) as store,
+        pytest.raises(CacheError, match=r"arena\.sqlite[\s\S]*a damaged file"),
+    ):
         store.votes(), store.events(), store.forms(), store.reviews()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -155,7 +156,9 @@ def test_a_hostile_reply_affects_one_prompt(name: str) -> None:
 
     options = {"backoff_seconds": 0.01, "longest_backoff_seconds": 0.02, "attempts": 2, "slots": 4}
     replies: dict[int, Reply] = {}
-    ends = pytest.raises(JudgeError) if hostile.status == 302 else nullcontext()
+    # A redirect ends the whole call. Python 3.10 already refuses the address, which fails this prompt only.
+    is_end = hostile.status == 302 and not (name == "address that is none" and sys.version_info < (3, 11))
+    ends = pytest.raises(JudgeError) if is_end else nullcontext()
 
     class Journal:
         def recall(self, index: int) -> None:

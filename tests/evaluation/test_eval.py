@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from urllib.request import url2pathname
 
 import pytest
 import yaml
+from packaging.version import Version
 from typer.testing import CliRunner
 
 from ragtasks.cli import app
@@ -175,10 +177,11 @@ def test_a_retriever(command: Command) -> None:
     done = command("eval", "evaluation.yaml", "--set", "retriever.queries=[last_turn, rewrite]")
     assert done.status == 0, done.err
     assert done.out.splitlines()[-1].startswith("next: ragtasks compare bm25.last_turn.sample bm25.rewrite.sample ")
-    assert (
-        "bm25.rewrite.sample has nDCG@5 0.782 over 92 queries, 0.102 ahead of bm25.last_turn.sample (significant"
-        in done.out
-    )
+    # The last bit of a score orders two passages. Python 3.10 has tantivy 0.26 at most.
+    is_new = Version(version("tantivy")) >= Version("0.27")
+    rewrite, last_turn = (0.782, 0.679) if is_new else (0.786, 0.683)
+    conclusion = f"bm25.rewrite.sample has nDCG@5 {rewrite} over 92 queries"
+    assert f"{conclusion}, 0.102 ahead of bm25.last_turn.sample (significant" in done.out
     (folder,) = Path("results").iterdir()
     assert "## By domain" in (folder / "retrieval.md").read_text("utf-8")
     assert "## By domain" not in done.out
@@ -186,7 +189,7 @@ def test_a_retriever(command: Command) -> None:
     assert "As Table 15 of the MTRAG paper." in page
     assert 'id="tab-conversations" hidden' in page, "a retriever answers nothing"
     alone = command("eval", "evaluation.yaml", "--set", "output=alone", "--set", "report.html=null")
-    assert "bm25.last_turn.sample has nDCG@5 0.679 over 92 queries.\n" in alone.out
+    assert f"bm25.last_turn.sample has nDCG@5 {last_turn} over 92 queries.\n" in alone.out
     assert not Path("alone/page.html").exists()
 
 

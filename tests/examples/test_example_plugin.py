@@ -86,7 +86,7 @@ def test_unsupported_options_are_refused(ask: Ask) -> None:
     with pytest.raises(ConfigurationError, match="found: Fraction of fractions:Fraction"):
         parse("fractions:Fraction")
     with pytest.raises(ConfigurationError, match="no signature found"):
-        parse("builtins:set")
+        parse("builtins:dict")
     with pytest.raises(ConfigurationError, match="did you mean 'shared_words'"):
         parse("shared_word")
 

@@ -54,7 +54,7 @@ def test_the_line_that_a_newcomer_is_told_to_type_runs(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("option", ["--metadata", "--judge", "--model_args"])
 def test_deep_nesting_in_an_option_is_one_error(option: str) -> None:
-    deep = '{"a":' * 3_000 + "1" + "}" * 3_000
+    deep = '{"a":' * 20_000 + "1" + "}" * 20_000
     done = run_command("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", option, deep)
     assert done.status in {1, 2}
     assert re.search(r"is not JSON: maximum recursion depth|usage|nested", done.err)

@@ -236,7 +236,13 @@ def test_a_measure_in_two_spellings_is_one_measure() -> None:
     assert values == {"q": {"R@5": 0.5}}
 
 
-@pytest.mark.parametrize("name", ["bogus@3", "nDCG@", "nDCG@0", "RR@0", "ERR@10", "R@5,R@10", "", "__import__('os')"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bogus@3", "nDCG@", "nDCG@0", "RR@0", "ERR@10", "R@5,R@10", "", "__import__('os')"),
+        *("P(5)@5", "P(rel=)@5", "P(rel=2)(rel=3)@5", "P(nothing=2)@5", "P(**{})", "P@5@6"),
+    ],
+)
 def test_an_unknown_measure_is_an_error(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^measure: (.|\n)*nDCG@20"):
         retrieval_metric(name)

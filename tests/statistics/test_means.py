@@ -371,7 +371,7 @@ def test_a_quantile_needs_enough_conversations_below_for_an_upper_end(share: flo
     for n in range(MIN_CLUSTERS, 90):
         result = estimate_quantile([float(index) for index in range(n)], [f"c{index}" for index in range(n)], share)
         lowest = stats.binomtest(n, n).proportion_ci(0.95, "exact").low
-        assert (result.high is not None) is (lowest >= share), n
+        assert (result.high is not None) is bool(lowest >= share), n
         assert (result.low is None) is (result.high is None)
         assert result.value == math.ceil(round(share * n, 9)) - 1
         if result.high is not None and result.low is not None:
