@@ -119,9 +119,12 @@ $(VLLM_VENV)/.installed: pyproject.toml tests/vllm/name_only/pyproject.toml
 network-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m network
 
-# The wheel as users install it: base install, linked, tasks found by the stock command without an include path.
+# The built files as users install them: rows of one's own, the sample, and the stock lm_eval without an include path.
+# With PYTHON=python3.13, the environments have that version.
 wheel-test: $(VENV)/.installed-dev
-	PYTHON=$(BIN)/python bash scripts/check_wheel.sh
+	rm -rf dist
+	$(BIN)/python -m build --quiet --no-isolation --outdir dist
+	$(PYTHON) scripts/check_install.py dist/*
 
 # A new pip resolves in a quarter of the time. With --no-compile, only imported modules are compiled, at their first import.
 define environment

@@ -53,9 +53,29 @@ def test_hook_and_test_target_run_the_same_checks() -> None:
     assert "$(BIN)/pytest" in command.split()
 
 
+def workflow_job(name: str) -> dict[str, Any]:
+    jobs: dict[str, dict[str, Any]] = read_yaml(".github/workflows/ci.yml")["jobs"]
+    return jobs[name]
+
+
+def test_the_workflow_tests_every_supported_python_on_every_system() -> None:
+    matrix = workflow_job("systems")["strategy"]["matrix"]
+    project = constraints.read_pyproject()["project"]
+    versions = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r"Python :: 3\.\d+$", name)]
+    assert matrix["python"] == versions
+    assert project["requires-python"] == f">={versions[0]}"
+    assert {name.partition("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
+
+
+def test_the_workflow_calls_scripts_that_exist() -> None:
+    commands = [step["run"] for step in workflow_job("systems")["steps"] if "run" in step]
+    scripts = [word for command in commands for word in command.split() if word.startswith("scripts/")]
+    assert scripts
+    assert all((ROOT / script).is_file() for script in scripts)
+
+
 def test_the_workflow_runs_exactly_the_gate() -> None:
-    (job,) = read_yaml(".github/workflows/ci.yml")["jobs"].values()
-    commands = [step["run"] for step in job["steps"] if "run" in step]
+    commands = [step["run"] for step in workflow_job("gate")["steps"] if "run" in step]
     assert [command for command in commands if not command.startswith("git config ")] == ["bash .ci/run"]
     called = [line.split() for line in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()]
     assert {"test", "slow-test", "engine-test"} <= {word for words in called if words[:1] == ["make"] for word in words}
