@@ -17,14 +17,14 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: run docs judge-demo arena-demo system-packages test lint default-test harness-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
 
-# Two models at a time, on two cores.
+# Two models at a time, on two cores. Each has its own folder, so that its report includes no unfinished results.
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
 	$(MAKE) --no-print-directory --jobs=2 $(MODELS:%=sample-%)
 	$(BIN)/ragtasks report $(SAMPLE)
 
 sample-%: $(VENV)/.installed
-	$(BIN)/ragtasks run --model $* --tasks mtrag --data sample --output_path $(SAMPLE) --log_samples
+	$(BIN)/ragtasks run --model $* --tasks mtrag --data sample --output_path $(SAMPLE)/$* --log_samples
 
 judge-demo: $(VENV)/.installed-dev
 	bash scripts/judge_demo.sh $(BIN)

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
+from ragtasks.files import canonical_hash
 from ragtasks.reports.outcome import decision_text
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import Folders, RaceOptions
@@ -69,8 +71,14 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for results that several tests copy."""
+    return tmp_path_factory.mktemp("made")
+
+
 @pytest.fixture
-def saved(tmp_path: Path) -> Callable[..., Path]:
+def saved(tmp_path: Path, made: Path) -> Callable[..., Path]:
     """Make results of a system that answers the sample's first questions with the target and a sentence."""
 
     def make(
@@ -81,7 +89,7 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
         rows = [{"task_id": task.task_id, "answer": answer or f"{task.target} {sentence}"} for task in first]
         file = tmp_path / f"{name}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        output = tmp_path / name
+        output, first_output = tmp_path / name, made / canonical_hash([rows, name, setting])
         options = [
             "--data",
             "sample",
@@ -94,8 +102,10 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
             "--metadata",
             "max_implausible=1",
         ]
-        done = CliRunner().invoke(app, ["score", str(file), *options, "--output", str(output)])
-        assert done.exit_code == 0, done.output
+        if not first_output.exists():
+            done = CliRunner().invoke(app, ["score", str(file), *options, "--output", str(first_output)])
+            assert done.exit_code == 0, done.output
+        shutil.copytree(first_output, output, dirs_exist_ok=True)
         return output
 
     return make
