@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -27,6 +29,17 @@ MTRAG_CHECKOUT = Path(
     os.environ.get("RAGTASKS_MTRAG_CHECKOUT") or Path(__file__).resolve().parents[2] / "official" / "mt-rag-benchmark"
 )
 """Checkout of IBM/mt-rag-benchmark at commit cc5b1d4, including scripts."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect no garbage while libraries and tests are loaded: their million objects stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
