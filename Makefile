@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV := .venv-vllm
+LOWEST_VENV := .venv-lowest
 BIN := $(VENV)/bin
 SAMPLE := results/sample
 MODELS := ragtasks-extractive ragtasks-oracle ragtasks-refuse
@@ -15,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hide the theme's announcement of its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint default-test harness-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint default-test harness-test lowest-test bare-machine slow-test engine-test network-test long-test model-test vllm-test mutation-test mutants wheel-test clean
 
 # Two models at a time, on two cores. Each has its own folder, so that its report includes no unfinished results.
 run: $(VENV)/.installed
@@ -50,6 +51,18 @@ harness-test:
 	$(MAKE) VENV=.venv-harness .venv-harness/.installed-dev
 	.venv-harness/bin/pip install --quiet --no-compile lm-eval==$(HARNESS)
 	$(MAKE) VENV=.venv-harness default-test
+
+# The default suite with every requirement at its lower bound; requirements of requirements are the newest that fit.
+# PYTHON=python3.10 uses the oldest Python. The newest has no wheels of these versions.
+lowest-test: $(LOWEST_VENV)/.installed
+	OMP_NUM_THREADS=1 $(LOWEST_VENV)/bin/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+$(LOWEST_VENV)/.installed: pyproject.toml scripts/constraints.py
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/python -m pip install --quiet --upgrade pip packaging tomli
+	$(LOWEST_VENV)/bin/python scripts/constraints.py --lowest > $(LOWEST_VENV)/lowest.txt
+	$(LOWEST_VENV)/bin/pip install --quiet --no-compile --constraint $(LOWEST_VENV)/lowest.txt --editable '.[dev]'
+	touch $@
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -149,4 +162,4 @@ $(VENV)/.installed-dev: pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) .venv-harness dist results
+	rm -rf $(VENV) $(VLLM_VENV) $(LOWEST_VENV) .venv-harness dist results

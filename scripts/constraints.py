@@ -1,6 +1,7 @@
 """Writes constraints.txt: the installed versions of all requirements named in pyproject.toml.
 
 .venv/bin/python scripts/constraints.py      # after `make test` has passed in that environment
+python scripts/constraints.py --lowest       # prints the lower bounds instead, for `make lowest-test`
 """
 
 from __future__ import annotations
@@ -62,9 +63,18 @@ def pins(required: list[Requirement]) -> list[str]:
     return sorted(lines)
 
 
+def lowest(required: list[Requirement]) -> list[str]:
+    """Return `name==version` of each lower bound, sorted."""
+    bounds = [(item.name, clause.version) for item in required for clause in item.specifier if clause.operator == ">="]
+    return sorted({f"{canonicalize_name(name)}=={version}" for name, version in bounds})
+
+
 def main() -> None:
-    """Write the file."""
+    """Write the file, or print the lower bounds."""
     required = requirements(read_pyproject())
+    if sys.argv[1:] == ["--lowest"]:
+        print(*lowest(required), sep="\n")
+        return
     head = HEAD.format(python=f"{sys.version_info.major}.{sys.version_info.minor}")
     TARGET.write_text(head + "\n".join(pins(required)) + "\n", encoding="utf-8")
 

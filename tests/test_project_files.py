@@ -210,12 +210,22 @@ def test_the_tested_versions_satisfy_the_requirements() -> None:
     assert not outside, "run scripts/constraints.py after the tests have passed"
 
 
-def test_all_that_the_tests_need_has_a_tested_version() -> None:
-    """A requirement of an exact version is its own constraint."""
+def required_by_tests() -> list[Requirement]:
+    """Return the requirements of the extra `dev` here, without those of an exact version."""
     project = constraints.read_pyproject()["project"]
     extras = project["optional-dependencies"]
     (own,) = (item for line in extras["dev"] if (item := Requirement(line)).name == project["name"])
     lines = [*project["dependencies"], *extras["dev"], *(line for name in own.extras for line in extras[name])]
     ranges = [item for line in lines if "==" not in line and (item := Requirement(line)).name != own.name]
-    here = {canonicalize_name(item.name) for item in ranges if not item.marker or item.marker.evaluate()}
+    return [item for item in ranges if not item.marker or item.marker.evaluate()]
+
+
+def test_a_requirement_of_the_tests_has_one_lower_bound_everywhere() -> None:
+    """`make lowest-test` installs each lower bound, so two bounds of a library exclude each other."""
+    bounds = [line.partition("==")[0] for line in constraints.lowest(required_by_tests())]
+    assert sorted(bounds) == sorted({canonicalize_name(item.name) for item in required_by_tests()})
+
+
+def test_all_that_the_tests_need_has_a_tested_version() -> None:
+    here = {canonicalize_name(item.name) for item in required_by_tests()}
     assert not here - pinned().keys(), "run scripts/constraints.py in an environment with the extra dev"

@@ -21,9 +21,8 @@ def save_bert(folder: Path, kind: str, *, longest: int, name: str = "model", **o
     import torch
     import transformers
 
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    transformers.BertTokenizerFast(str(vocabulary), model_max_length=longest).save_pretrained(folder / name)
+    numbers = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
+    transformers.BertTokenizerFast(numbers, model_max_length=longest).save_pretrained(folder / name)
     torch.manual_seed(0)
     config = transformers.BertConfig(
         vocab_size=17,

@@ -33,8 +33,8 @@ def saved(folder: Path, class_name: str, missing: str = "", **options: Any) -> P
     from safetensors.torch import load_file, save_file
 
     folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12).save_pretrained(folder)
+    numbers = {word: number for number, word in enumerate(WORDS)}
+    transformers.BertTokenizerFast(numbers, model_max_length=12).save_pretrained(folder)
     getattr(transformers, class_name)(transformers.BertConfig(**SIZES, **options)).save_pretrained(folder)
     weights = folder / "model.safetensors"
     save_file(
