@@ -9,8 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
+from packaging.version import Version
+
+BEFORE_0_4_13 = Version(version("lm-eval")) < Version("0.4.13")
+"""The harness pools the standard errors of a group by size, even if its mean has equal weights, and reports the number
+of values of a task's last metric as its number of documents.
+"""
 TASKS = Path(__file__).parent / "results" / "harness_tasks"
 SKILLS = {"weak": 0.45, "strong": 0.7}
 """Model -> share of questions that it answers correctly."""

@@ -17,6 +17,7 @@ from ragtasks.reports.history import History, read_history
 from ragtasks.reports.leaderboard import Board, leaderboard_tables
 from ragtasks.results import read_harness_tasks
 from tests._evaluations import results_file
+from tests._harness_tasks import BEFORE_0_4_13
 
 TOP = ["local_all", "local_by_task", "local_lengths", "local_pages", "local_passes", "local_repeats"]
 
@@ -77,6 +78,8 @@ def test_differences_to_the_best_are_those_of_compare(folder: Path) -> None:
     p_of = {pair.first.group: pair for pair in reversed(pairs)}
     for task, (board,) in boards(read_history(folder, is_ranked=True)).items():
         best, other = board.standings
+        if BEFORE_0_4_13 and task == "local_lengths":  # reported as five documents, too few for ranks
+            continue
         assert best.is_best
         if best.entry.model == "strong":
             assert (other.difference, other.p) == (p_of[task].difference.value, p_of[task].p)
