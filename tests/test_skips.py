@@ -34,5 +34,5 @@ def test_in_ci_only_absent_data_may_skip(
     pytester.makepyfile(content)
     for value, expected in (("true", in_ci), ("", elsewhere)):
         monkeypatch.setenv("CI", value)
-        done = pytester.runpytest_inprocess("-p", "no:cacheprovider", plugins=[_skips])
+        done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:anyio", plugins=[_skips])
         assert done.parseoutcomes() == expected
