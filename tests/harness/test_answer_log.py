@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,24 @@ ARGUMENTS = {"model": "m", "base_url": "http://user:secret@host:1/v1?key=secret"
 ASKED = ("generate_until", ("prompt", {"temperature": 0.0}))
 
 
+OPENED: list[AnswerLog] = []
+
+
 def log_of(folder: Path, model_type: str = "local", **changed: Any) -> AnswerLog:
-    return AnswerLog(folder / "log.sqlite", model_type, {**ARGUMENTS, **changed})
+    OPENED.append(AnswerLog(folder / "log.sqlite", model_type, {**ARGUMENTS, **changed}))
+    return OPENED[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed_logs() -> Iterator[None]:
+    """Close the logs after each test, not before: their answers must be readable at once."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 def test_an_answer_is_readable_by_another_process_immediately(tmp_path: Path) -> None:
-    log_of(tmp_path).record(ASKED, "answer")  # never closed
+    log_of(tmp_path).record(ASKED, "answer")  # not closed
     assert log_of(tmp_path).look_up([ASKED]) == ["answer"]
 
 
