@@ -67,6 +67,16 @@ def test_the_workflow_tests_every_supported_python_on_every_system() -> None:
     assert {name.partition("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
 
 
+def test_the_workflow_tests_the_lowest_requirements_and_the_oldest_harness() -> None:
+    rows = workflow_job("requirements")["strategy"]["matrix"]["include"]
+    project = constraints.read_pyproject()["project"]
+    (harness,) = (item for line in project["dependencies"] if (item := Requirement(line)).name == "lm-eval")
+    (oldest,) = (limit.version for limit in harness.specifier if limit.operator == ">=")
+    commands = {row["command"]: row["python"] for row in rows}
+    assert commands.keys() == {"make lowest-test", f"make harness-test HARNESS={oldest}"}
+    assert project["requires-python"] == f">={commands['make lowest-test']}"
+
+
 def test_the_workflow_calls_scripts_that_exist() -> None:
     commands = [step["run"] for step in workflow_job("systems")["steps"] if "run" in step]
     scripts = [word for command in commands for word in command.split() if word.startswith("scripts/")]
