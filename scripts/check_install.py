@@ -1,6 +1,6 @@
 """Install built files of a release in empty environments and use them as their user would.
 
-usage: python scripts/check_install.py FILE [FILE ...]     wheels or source distributions, such as dist/*
+usage: python scripts/check_install.py FILE [FILE ...]     wheels or source distributions; in bash, dist/*
 
 The interpreter that runs this script makes the environments. Each gets one file without extras, and an empty home:
 
@@ -23,7 +23,6 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-CONTEXTS = ["Ada wrote it in 1843."]
 CONTEXTS = ["Ada wrote it in 1843."]
 ROWS = (
     {"question": "Who wrote it?", "answer": "Ada wrote it.", "contexts": CONTEXTS, "reference": "Ada."},
@@ -58,11 +57,12 @@ class Environment:
         if program is None:
             raise CheckError(f"{self.programs} has no command {command}")
         home = str(self.folder / "home")
-        own = {"HOME": home, "USERPROFILE": home, "XDG_CACHE_HOME": home, "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
+        folders = dict.fromkeys(("HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_CACHE_HOME"), home)
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(
             [program, *arguments],
             cwd=self.folder,
-            env={**os.environ, **own},
+            env={**kept, **folders, "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"},
             check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -148,7 +148,7 @@ def check(file: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ragtasks-") as folder:
         environment = Environment(Path(folder).resolve())
         (environment.folder / "home").mkdir()
-        venv.create(environment.folder / "venv", with_pip=True)
+        venv.create(environment.folder / "venv", with_pip=True, symlinks=os.name != "nt")
         environment.install(str(file.resolve()))
         for step in (check_own_rows, check_sample, check_install_line, check_stock_harness):
             step(environment)

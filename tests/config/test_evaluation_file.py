@@ -124,6 +124,7 @@ def test_an_alias_of_ordinary_size_is_read() -> None:
     assert read("options: &o {max_words: 9}\nmodel: {name: m, arguments: *o}\n").config.max_words == 9
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such pipes")
 @pytest.mark.parametrize("words", [("eval",), ("run", "--config"), ("gate", "--config")])
 def test_large_and_special_files_are_rejected_unread(tmp_path: Path, words: tuple[str, ...]) -> None:
     os.mkfifo(tmp_path / "pipe")

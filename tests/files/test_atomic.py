@@ -16,6 +16,7 @@ from ragtasks.errors import CacheError
 from ragtasks.files import atomic_file, write_atomically
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such pipes")
 def test_a_pipe_is_written_in_place(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 
@@ -13,7 +14,6 @@ import lm_eval.config.evaluate_config
 import lm_eval.evaluator
 import lm_eval.tasks
 import pytest
-import tomllib
 from lm_eval.api.group import Group
 from lm_eval.api.model import LM
 from lm_eval.api.task import ConfigurableTask
@@ -23,6 +23,11 @@ from packaging.specifiers import SpecifierSet
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import HARNESS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 RUN = inspect.getsource(lm_eval._cli.run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -75,6 +76,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no signal that kills")
 def test_a_kill_loses_no_acknowledged_decision(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True, check=False)
