@@ -52,8 +52,8 @@ harness-test:
 	.venv-harness/bin/pip install --quiet --no-compile lm-eval==$(HARNESS)
 	$(MAKE) VENV=.venv-harness default-test
 
-# The default suite with every requirement at its lower bound; requirements of requirements are the newest that fit.
-# PYTHON=python3.10 uses the oldest Python. The newest has no wheels of these versions.
+# The default suite with each requirement of the base and of `dev` at its lower bound; requirements of requirements are
+# the newest that fit. PYTHON=python3.10 uses the oldest Python. Python 3.13 has no wheels of some of these versions.
 lowest-test: $(LOWEST_VENV)/.installed
 	OMP_NUM_THREADS=1 $(LOWEST_VENV)/bin/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
