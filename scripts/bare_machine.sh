@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 git clone --quiet --no-hardlinks . "$folder/ragtasks"
-mkdir "$folder/home" "$folder/tmp"
+mkdir "$folder/home"
 kept=()
 while IFS= read -r name; do kept+=("$name=${!name}"); done < <(
   compgen -e | grep -E '^(CI|LANG|LC_.*|PYTHON|SSL_CERT_.*|(PIP|REQUESTS|CURL|UV)_.*|(HTTPS?|NO|ALL)_PROXY|(https?|no|all)_proxy)$' |
@@ -17,7 +17,7 @@ while IFS= read -r name; do kept+=("$name=${!name}"); done < <(
 for target in "${@:-run test}"; do
   for name in $target; do
     echo "== make $name in a fresh clone, with an empty home"
-    env -i PATH="$PATH" HOME="$folder/home" TMPDIR="$folder/tmp" XDG_CACHE_HOME="$folder/home/.cache" "${kept[@]}" \
+    env -i PATH="$PATH" HOME="$folder/home" XDG_CACHE_HOME="$folder/home/.cache" "${kept[@]}" \
       make --no-print-directory -C "$folder/ragtasks" "$name"
   done
 done
