@@ -8,7 +8,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal
@@ -27,7 +26,7 @@ from ragtasks.benchmarks._definition import (
 from ragtasks.benchmarks._fields import Fields, Text, typed_items
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.files import Problems, parse_json
+from ragtasks.files import Problems, parse_json, parse_time
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -64,8 +63,7 @@ class CopySize(Fields):
 
 def _iso_date(text: str) -> str:
     try:
-        # Python 3.10 cannot parse the suffix Z.
-        datetime.fromisoformat(text.replace("Z", "+00:00"))
+        parse_time(text)
     except ValueError as error:
         raise ValueError("a date in ISO 8601") from error
     return text

@@ -15,8 +15,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import timezone
 from email.utils import parsedate_to_datetime
+
+from ragtasks.files import parse_time
 
 WINDOW_SECONDS = 60.0
 
@@ -440,7 +442,7 @@ def _until_date(text: str) -> float | None:
     if not text:
         return None
     try:
-        date = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        date = parse_time(text)
     except ValueError:
         try:
             date = parsedate_to_datetime(text)

@@ -13,12 +13,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import Problems, json_lines, parse_json
+from ragtasks.files import Problems, json_lines, parse_json, parse_time
 from ragtasks.results._own_rows import is_own_row, message_text
 
 MAX_SPANS = 1_000_000
@@ -256,10 +255,8 @@ def _time(value: Any, nanoseconds: bool) -> float | None:
         return value / 1e3
     if not isinstance(value, str):
         return None
-    # Python 3.10 reads neither the suffix Z nor fractions of other lengths than three and six digits.
-    text = re.sub(r"\.([0-9]+)", lambda found: f".{found[1][:6]:0<6}", value.replace("Z", "+00:00"))
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return parse_time(value).timestamp()
     except ValueError:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_content
+from ragtasks.files import Problems, json_lines, labels_of, parse_json, parse_time, passage_of, read_content
 from ragtasks.records import Passage
 from tests._messages import raises
 
@@ -42,6 +43,17 @@ def test_json_is_read_back(value: object) -> None:
 @given(VALUES, st.sampled_from(["NaN", "Infinity", "-Infinity"]))
 def test_bare_nan_becomes_none_and_other_values_are_unchanged(value: object, constant: str) -> None:
     assert parse_json(f'{{"a": {constant}, "b": {json.dumps(value)}}}'.encode()) == {"a": None, "b": value}
+
+
+@QUICK
+@given(
+    st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)).map(lambda time: time.replace(microsecond=0)),
+    st.text("0123456789", min_size=1, max_size=9),
+    st.sampled_from(["Z", "+00:00"]),
+)
+def test_times_with_any_fraction_are_read_to_the_microsecond(second: datetime, digits: str, zone: str) -> None:
+    expected = second.replace(tzinfo=timezone.utc) + timedelta(microseconds=int(digits[:6].ljust(6, "0")))
+    assert parse_time(f"{second.isoformat()}.{digits}{zone}") == expected
 
 
 @QUICK
