@@ -6,7 +6,6 @@ variance on the log-log scale, which keeps intervals between 0 and 1.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,23 +35,20 @@ def survival(last_turns: Sequence[int], are_failures: Sequence[bool]) -> list[Su
         last_turns: for each conversation, the turn of its first failure, or its last turn if it had none.
         are_failures: whether that turn is a failure; otherwise, the conversation is censored after it.
     """
-    from scipy.stats import CensoredData, ecdf
+    from scipy.special import ndtri
 
-    ends, failed = np.asarray(last_turns), np.asarray(are_failures, dtype=bool)
-    if not len(ends):
-        return []
-    curve = ecdf(CensoredData(uncensored=ends[failed], right=ends[~failed])).sf
-    turns = np.arange(1, ends.max() + 1)
-    shares = curve.evaluate(turns)
-    with warnings.catch_warnings():
-        # Before the first failure, and after the last conversation failed, the interval is undefined.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        interval = curve.confidence_interval(1 - LEVEL, method="log-log")
-    lows, highs = interval.low.evaluate(turns), interval.high.evaluate(turns)
+    ends, failed = np.asarray(last_turns, dtype=int), np.asarray(are_failures, dtype=bool)
+    turns = np.arange(1, ends.max(initial=0) + 1)
+    at_risk, n_failed = (ends >= turns[:, None]).sum(axis=1), (ends[failed] == turns[:, None]).sum(axis=1)
+    shares = np.cumprod((at_risk - n_failed) / at_risk)
+    # Before the first failure, and after the last conversation failed, the interval is undefined.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variances = 1 / np.log(shares) ** 2 * np.cumsum(n_failed / (at_risk * (at_risk - n_failed)))
+        centers, reach = np.log(-np.log(shares)), ndtri(1 - LEVEL / 2) * np.sqrt(variances)
+    lows, highs = np.exp(-np.exp(centers + reach)), np.exp(-np.exp(centers - reach))
     steps = []
-    for turn, share, low, high in zip(turns, shares, lows, highs, strict=True):
-        n_at_risk = int((ends >= turn).sum())
+    for turn, n, n_out, share, low, high in zip(turns, at_risk, n_failed, shares, lows, highs, strict=True):
         has_interval = len(ends) >= MIN_CLUSTERS and low < high
-        value = Value(float(share), n_at_risk, n_at_risk, *((float(low), float(high)) if has_interval else ()))
-        steps.append(SurvivalStep(int(turn), n_at_risk, int((failed & (ends == turn)).sum()), value))
+        value = Value(float(share), int(n), int(n), *((float(low), float(high)) if has_interval else ()))
+        steps.append(SurvivalStep(int(turn), int(n), int(n_out), value))
     return steps

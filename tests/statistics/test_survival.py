@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import CensoredData, ecdf
 
 from ragtasks.statistics import survival
 
@@ -25,6 +29,22 @@ def test_the_curve_is_the_product_over_turns_of_the_conversations_that_pass() ->
         reach = 1.959964 * math.sqrt(variance) / abs(math.log(share))
         assert step.share.low == pytest.approx(share ** math.exp(reach), rel=1e-5)
         assert step.share.high == pytest.approx(share ** math.exp(-reach), rel=1e-5)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=10, max_size=40))
+def test_shares_and_intervals_equal_those_of_scipy(ends: list[tuple[int, bool]]) -> None:
+    failures, censored = ([turn for turn, has_failed in ends if has_failed is kind] for kind in (True, False))
+    curve = ecdf(CensoredData(uncensored=failures, right=censored)).sf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        interval = curve.confidence_interval(0.95, method="log-log")
+    for step in survival(*zip(*ends, strict=True)):
+        low, high = (float(side.evaluate(step.turn)) for side in (interval.low, interval.high))
+        assert step.share.value == pytest.approx(float(curve.evaluate(step.turn)), rel=1e-12)
+        if low < high:
+            assert (step.share.low, step.share.high) == pytest.approx((low, high), rel=1e-9)
+        else:
+            assert step.share.low is None
 
 
 def test_a_censored_conversation_is_at_risk_in_its_last_turn_and_not_after_it() -> None:
