@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -900,12 +900,14 @@ def _without_texts(row: ScoredAnswer) -> ScoredAnswer:
 
 
 def _read_baseline(path: Path) -> GatedSystem:
-    def error(where: str, expected: str, found: str) -> BenchmarkFileError:
-        return _error(where, expected, found, f"save it again: ragtasks gate RESULTS --save-baseline {path} --force")
-
-    expected = "a baseline that `ragtasks gate --save-baseline` wrote"
+    content = path.read_bytes()
+    # No command in the message replaces a file that is not a baseline.
+    step = "name a folder of results, or a baseline"
+    if b"ragtasks baseline" in content[:100]:
+        step = f"save it again: ragtasks gate RESULTS --save-baseline {path} --force"
+    error, expected = partial(_error, next_step=step), "a baseline that `ragtasks gate --save-baseline` wrote"
     try:
-        saved = _baseline_files().validate_json(path.read_bytes(), strict=True)
+        saved = _baseline_files().validate_json(content, strict=True)
     except ValidationError as problem:
         formats = [
             mismatch["input"]
