@@ -87,7 +87,6 @@ def link(*, remove: Annotated[bool, typer.Option("--remove", help="Remove the li
     from ragtasks.harness import link as linking
 
     done = linking.unlink() if remove else linking.link()
-    echo(*(f"wrote {path}" for path in done.written), *(f"removed {path}" for path in done.removed))
     echo(f"{len(done.written)} written, {len(done.kept)} unchanged, {len(done.removed)} removed in {done.folder}")
 
 
