@@ -57,10 +57,10 @@ def calibrate(  # noqa: PLR0917 (one parameter an option)
             "calibrate: a preset has the official prompts, and calibrate sends the shipped ones. Next step: name its "
             "model instead, such as --judge openai/gpt-oss-120b,base_url=http://localhost:8001/v1,temperature=server"
         )
+    question = rubric_of(rubric)
+    labelled = read_labelled_rows(labels, question, named_keys(keys, LABEL_KEYS) if keys else {})
+    data = f"{labels.name}, {len(labelled.rows)} rows"
     with asking(judge) as ask:
-        question = rubric_of(rubric)
-        labelled = read_labelled_rows(labels, question, named_keys(keys, LABEL_KEYS) if keys else {})
-        data = f"{labels.name}, {len(labelled.rows)} rows"
         tables, verdicts = calibrate_judges(labelled, question, ask, repeats=repeats, data=data, cards=card_folder())
     left_out = f"{labelled.n_unlabelled} rows have no label and are left out" if labelled.n_unlabelled else ""
     put(render([Section(f"{data}, rubric {question.name}", {}, tuple(tables), sentence=left_out)], form))
@@ -147,14 +147,13 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.judges import judge_passages as judge_pairs
     from retrieval_cache import RunStore, Workspace, pairs_of_benchmark, pairs_of_files, ranking_named
 
+    pairs = [] if benchmark else pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
     with asking(judge) as ask:
         if benchmark:
             with step(f"reading {', '.join(runs)} with the passages"):
                 opened = Workspace(benchmark, data, data_folder(), run_store(), secret).open()
                 rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
                 pairs = pairs_of_benchmark(opened, rankings, depth)
-        else:
-            pairs = pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
         judged = judge_pairs(pairs, ask)
     if not judged.qrels:
         reason = judged.unjudged[0][-1] if judged.unjudged else "the runs rank no passage"

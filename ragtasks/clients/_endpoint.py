@@ -7,6 +7,7 @@ logged.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -214,6 +215,8 @@ def endpoint_of(named: str | Mapping[str, Any], label: str = "endpoint") -> Endp
     fields = _fields_of_line(named, label) if isinstance(named, str) else dict(named)
     if is_preset(fields.get("model")):
         fields = _with_preset(fields, label)
+    elif near := difflib.get_close_matches(str(fields.get("model")), PRESETS, n=1, cutoff=0.8):
+        raise ConfigurationError(f"{label}: no model or preset {fields['model']!r}; did you mean {near[0]}?")
     for key in fields.keys() - Endpoint.model_fields.keys():
         raise ConfigurationError(f"{label}: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
     failures: list[str] = []
