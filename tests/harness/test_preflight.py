@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -386,3 +387,9 @@ def test_the_key_is_sent_as_the_harness_sends_it(monkeypatch: pytest.MonkeyPatch
         {"Authorization": "Bearer sk-of-a-test-0123456789"},
     )
     assert server_of(served("http://x", header={"X": "y"})) == ("http://x", {"X": "y"})
+
+
+def test_a_missing_client_library_names_the_extra_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    problems = [check.problem for check in checked(run_requirements(request())) if check.problem]
+    assert problems == ["model m needs openai, which is not installed. Next step: pip install 'ragtasks[api]'"]

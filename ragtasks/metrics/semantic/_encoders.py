@@ -130,6 +130,7 @@ def encoder_requirement(name: str, device: str | None, lost: str) -> Requirement
         try:
             check_device(device)
             if spec.name != MINILM:
+                require_torch("BERTScore")
                 weights_of(name, "its weights", f"; or the packaged encoder `{MINILM}`, {_ITS_SCORES}").check()
             check_encoder(spec, device)
         except RagtasksError as error:
