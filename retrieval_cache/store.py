@@ -24,7 +24,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from ragtasks.errors import CacheError, close_matches
+from ragtasks.errors import CacheError, close_matches, missing_path
 from ragtasks.files import MANIFEST, Manifest, file_hash, new_run_name, read_manifest, run_folder, write_manifest
 
 _SHORT = 12
@@ -90,8 +90,9 @@ class RunStore:
         names = [path.name for path in self._folders()]
         no_runs = "no runs yet; `ragtasks retrieve --retriever bm25` makes a run"
         hint = close_matches(name, names) if names else no_runs
+        near = missing_path(Path(name))[1].partition("; ")[2] if is_no_file else ""
         problem = f"no file or folder {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
-        raise CacheError(f"{problem} in {self.runs}: {hint}")
+        raise CacheError(f"{problem} in {self.runs}: {near or hint}")
 
     def with_key(self, key: str) -> StoredRun | None:
         """Return a run with this content, under any name; None if missing."""

@@ -21,6 +21,8 @@ from tests.benchmarks._server import Behaviour, FileServer, drop_after, serving,
 KEY = "sk-a-secret-key"
 MODELS = json.dumps({"object": "list", "data": [{"id": "org/model-1"}, {"id": "model-2"}]}).encode()
 
+STEP = "Next step: start the server, or correct its address or key"
+
 
 @pytest.fixture
 def server() -> Iterator[FileServer]:
@@ -88,24 +90,24 @@ def test_no_key_is_sent_without_a_key(server: FileServer, monkeypatch: pytest.Mo
     ],
 )
 def test_a_failing_endpoint_is_reported_with_its_error(server: FileServer, path: str, answer: str) -> None:
-    assert endpoint_line(f"{server.url}{path}").endswith(f": {answer}")
+    assert endpoint_line(f"{server.url}{path}").endswith(f": {answer}. {STEP}")
 
 
 def test_a_redirect_is_shown_and_not_followed_with_the_key(server: FileServer) -> None:
-    assert endpoint_line(f"{server.url}redirect").endswith("HTTP 302")
+    assert endpoint_line(f"{server.url}redirect").endswith(f"HTTP 302. {STEP}")
     assert server.log == [("redirect/models", None)]
 
 
 def test_a_hanging_endpoint_times_out(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_TIMEOUT_SECONDS", 0.2)
-    assert endpoint_line(f"{server.url}hang").endswith("no answer (TimeoutError)")
+    assert endpoint_line(f"{server.url}hang").endswith(f"no answer (TimeoutError). {STEP}")
 
 
 def test_a_closed_port_is_reported() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    assert endpoint_line(f"http://127.0.0.1:{port}/v1").endswith("no answer (ConnectionRefusedError)")
+    assert endpoint_line(f"http://127.0.0.1:{port}/v1").endswith(f"no answer (ConnectionRefusedError). {STEP}")
 
 
 def test_user_password_and_query_are_never_shown(server: FileServer) -> None:
@@ -131,9 +133,10 @@ def test_an_impossible_port_is_no_crash(endpoint: str) -> None:
 def test_several_endpoints_are_checked_in_order(server: FileServer) -> None:
     lines = diagnose([f"{server.url}{path}" for path in ("401", "v1")])
     assert [line.rpartition(": ")[2] for line in lines if line.startswith("endpoint")] == [
-        "HTTP 401",
+        STEP.partition(": ")[2],
         "org/model-1, model-2",
     ]
+    assert f": HTTP 401. {STEP}" in "\n".join(lines)
 
 
 def test_no_endpoint_is_checked_by_default() -> None:

@@ -111,13 +111,8 @@ def _tasks() -> Iterator[str]:
         yield f"harness: {error}"
         return
     yield f"stock lm_eval: {status.state.value} ({status.folder})"
-    is_linked = status.state is LinkState.HERE
-    ways = (
-        "through linked stubs"
-        if is_linked
-        else 'with --include_path "$(ragtasks tasks path)", or after `ragtasks tasks link`'
-    )
-    yield f"tasks are available in: ragtasks run, without options; lm_eval, {ways}"
+    if status.state is not LinkState.HERE:
+        yield 'it finds the tasks with --include_path "$(ragtasks tasks path)", or after `ragtasks tasks link`'
     yield from (f"harness tasks of another package: {name} ({folder})" for name, folder in task_folders())
 
 
@@ -191,7 +186,8 @@ def _endpoint(endpoint: str) -> Requirement:
         except ModelError as error:
             raise ModelError(f"endpoint {address}: {error}") from None
 
-    return Requirement("endpoint", f"endpoint {address}", check, phase=Phase.REQUEST)
+    step = "start the server, or correct its address or key"
+    return Requirement("endpoint", f"endpoint {address}", check, step, phase=Phase.REQUEST)
 
 
 def _without_secrets(endpoint: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,7 +118,8 @@ def _require_answers(paths: Sequence[Path]) -> Sequence[Path]:
     """Return the paths. Raises ConfigurationError for a file without answers, with the command for its content."""
     for path in paths:
         if not path.exists():
-            raise _no_answers(path, *missing_path(path))
+            has_port = re.match(r"[\w.-]+:\d+(/|$)", str(path))
+            raise _no_answers(path, *(("no scheme", f"write http://{path}") if has_port else missing_path(path)))
         form = None if path.is_dir() else form_of_file(path)
         if path.suffix in {".yaml", ".yml"}:
             raise _no_answers(path, "an evaluation file", f"ragtasks eval {path}")

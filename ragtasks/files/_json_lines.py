@@ -174,7 +174,7 @@ def parse_json(text: bytes) -> Any:
         return orjson.loads(_nan_as_null(text) if _NAN in text else text)
     except orjson.JSONDecodeError:
         try:
-            value = json.loads(text.decode("utf-8"), parse_constant=lambda _: None)
+            value = json.loads(text.rstrip().decode("utf-8"), parse_constant=lambda _: None)
         except RecursionError as error:
             raise ValueError("JSON that is nested too deeply") from error
     # json.loads accepts unpaired surrogates, which no log, request or file can encode.

@@ -314,7 +314,8 @@ def comparison_sections(
         family: name of the family of tests that a column is corrected with.
     """
     n_of = Counter(family(pair.first) for pair in comparisons.pairs if pair.p is not None)
-    n_tests = " and for the ".join(f"{n} {name}" for name, n in n_of.items()) or f"0 {_FAMILIES[0]}"
+    counted = [f"{n} {'comparison' if (n, name) == (1, _FAMILIES[0]) else name}" for name, n in n_of.items()]
+    n_tests = " and for the ".join(counted) or f"0 {_FAMILIES[0]}"
     dependence = "" if note else _DEPENDENCE.format(Items=items.capitalize())
     explanations = tuple(
         text.format(items=items, n_tests=n_tests, units=units, dependence=dependence) for text in _NOTES

@@ -106,7 +106,8 @@ def read_saved(
     if not predictions:
         return
     if not benchmark or not setting:
-        raise ConfigurationError(f"{predictions[0]}: predictions do not name their benchmark and setting: give both")
+        step = "add --benchmark and --setting, or name a folder with results only"
+        raise ConfigurationError(f"{predictions[0]}: answers without the name of their benchmark. Next step: {step}")
     if setting not in {member.value for member in Setting}:
         names = ", ".join(member.value for member in Setting)
         raise ConfigurationError(f"unknown setting {setting!r}; known: {names}")

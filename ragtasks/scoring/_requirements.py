@@ -20,7 +20,7 @@ from ragtasks.scoring._judge import Folders, open_named
 from ragtasks.scoring._judging import Judging
 from ragtasks.scoring._live_retrieval import check_retrieval
 from ragtasks.scoring._refusals import Refusals
-from ragtasks.suites import suite_named
+from ragtasks.suites import suite_named, suite_with
 
 Parts = Sequence[tuple[str, Setting]]
 """Benchmarks with their settings."""
@@ -129,7 +129,7 @@ def _encoders(
     own = [(benchmark, benchmark.is_sample, True) for benchmark in opened]
     named = [_opened_or_sample(name, config, folders) for name in dict.fromkeys(name for name, _ in parts)]
     for benchmark, is_sample, is_own in [*own, *((*pair, False) for pair in named if pair)]:
-        suite = suite_named(suites.get(benchmark.name, benchmark.suite))
+        suite = suite_named(suite_with(suites.get(benchmark.name, benchmark.suite), config))
         requirements = Encoding(suite, config, is_sample=is_sample).requirements(
             "BERTScore" if is_own else "the main score rb_alg"
         )

@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, excerpt
+from ragtasks.errors import BenchmarkFileError, excerpt, missing_path
 
 
 class SubmissionTask(str, Enum):
@@ -215,8 +215,9 @@ def reading(title: str, path: Path) -> Iterator[BufferedReader]:
             yield stream
     except (OSError, ValueError) as error:
         problem = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        next_step = missing_path(path)[1] if not path.exists() else "name a file in it" if path.is_dir() else "check it"
         raise BenchmarkFileError(
-            title, where=str(path), expected="a file that can be read", found=problem, next_step="check the path"
+            title, where=str(path), expected="a file that can be read", found=problem, next_step=next_step
         ) from error
 
 

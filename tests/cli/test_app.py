@@ -298,7 +298,7 @@ def test_doctor_prints_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     status, text = in_process("doctor", "--endpoint", "http://anna:pass-word@127.0.0.1:1/v1")
     assert status == 0
     assert "endpoint http://127.0.0.1:1/v1: no answer" in text
-    assert text.splitlines()[-1] == "next: start the server, or correct its address or key"
+    assert "Next step: start the server, or correct its address or key" in text
     assert "pass-word" not in text
 
 

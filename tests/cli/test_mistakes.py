@@ -25,6 +25,7 @@ FILES = {
     "samples.jsonl": '{"doc_id": 0, "doc": {}, "resps": [], "filtered_resps": []}\n',
     "typo.jsonl": ROW + ROW.replace("answer", "anwser"),
     "nothing.jsonl": "",
+    "nothing.yaml": "",
     "printed.jsonl": ROW.replace('"', "'"),
     "tab.yaml": "model:\n\tname: m\n",
     "keys.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\nencoder: none\n",
@@ -53,6 +54,20 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("score row.jsonl", ["no such file", "did you mean rows.jsonl"]),
         ("score results/mine", ["no folder results"]),
+        ("score localhost:8000/v1", ["no scheme", "write http://localhost:8000/v1"]),
+        ("score . --output again", ["answers without the name of their benchmark", "add --benchmark and --setting"]),
+        ("score rows.jsonl --judge mtrag-un-offical,base_url=http://127.0.0.1:9", ["did you mean mtrag-un-official?"]),
+        ("judges calibrate labels.csv --judge openai/gpt-4o-mini", ["labels.csv"]),
+        ("judges passages none.jsonl --judge openai/gpt-4o-mini --output q.txt", ["none.jsonl"]),
+        ("check sampels.jsonl --task C --data sample", ["did you mean samples.jsonl"]),
+        ("check empty --task C --data sample", ["found: Is a directory next step: name a file in it"]),
+        ("eval nothing.yaml", ["the file names no system", "add one of model"]),
+        ("gate rows.jsonl --baseline rows.jsonl --margin ans_acc=0.1", ["next step: name a folder of results"]),
+        ("retrieve --data sample --retriever dense:minlm", ["did you mean 'minilm'?"]),
+        (
+            "run --model ragtasks-oracle --tasks mtrag_reference --data sample --encoder none --metric rl_mtb_rw",
+            ["unknown added metric 'rl_mtb_rw': did you mean 'rl_mtb_raw'"],
+        ),
         ("score empty", ["a folder with nothing", "name a file: ragtasks score FILE"]),
         ("score empty --output again", ["a folder with nothing", "name a file: ragtasks score FILE"]),
         ("score --traces rows.jsonl", ["no option --traces", "ragtasks score FILE"]),
@@ -142,6 +157,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("report empty", ["a results file of an evaluation", "`ragtasks results list` lists results"]),
         ("compare a b", ["no file or folder 'a', and no run of that name"]),
         ("compare empty nothere", ["no file or folder 'nothere'"]),
+        ("compare empty rwos.jsonl", ["no file or folder 'rwos.jsonl'", "did you mean rows.jsonl"]),
         ("results show nothere", ["no file or folder 'nothere'"]),
         ("eval evaluation.yml", ["no such file", "did you mean evaluation.yaml"]),
         ("eval rows.jsonl", ["expected an evaluation in YAML", "ragtasks score rows.jsonl"]),
@@ -212,6 +228,7 @@ def test_a_mistake_is_one_error_with_the_next_step(line: str, words: list[str]) 
     text = " ".join(done.err.replace("│", " ").split())
     assert [word for word in words if word not in text] == [], done.err
     assert "Value error" not in text
+    assert "is ready" not in text
     assert "Traceback" not in text
     assert done.err.count("ragtasks: ") <= 1
     assert not Path("results").exists()

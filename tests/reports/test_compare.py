@@ -184,7 +184,7 @@ def test_the_tables_show_coverage_and_the_naive_error() -> None:
     (pair,) = cells(text, "reference", "rb_alg", r"a\|x", "b")
     assert pair[-4:] == ["57", "19", "0", ""]
     assert re.fullmatch(r"[+-]\S+ \[-\S+, \+\S+\] \(57/60\)", pair[6])
-    assert "corrected for the 1 comparisons" in text
+    assert "corrected for the 1 comparison of this call" in text
     assert "assumes independent tasks" in text
 
 

@@ -357,7 +357,7 @@ def test_problems_of_predictions_are_reported_together_by_line(again: Rescore, t
 def test_predictions_need_benchmark_and_setting(again: Rescore, tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", predictions(2))
     for left_out in ("benchmark", "setting"):
-        with pytest.raises(ConfigurationError, match="do not name their benchmark and setting"):
+        with pytest.raises(ConfigurationError, match="add --benchmark and --setting"):
             again(file, **{key: value for key, value in SAMPLE.items() if key != left_out})
     with pytest.raises(ConfigurationError, match="unknown setting 'rag'; known: reference"):
         again(file, **{**SAMPLE, "setting": "rag"})

@@ -252,7 +252,7 @@ def test_conversations_are_compared_in_pairs_with_a_correction_of_their_own(tmp_
     assert (gap.n_values, pairs["failure_free"].difference.value) == (12, 0.0)
     text = comparisons_text(comparisons, Format.MARKDOWN, group="setting", name="model", items="tasks")
     assert "- a: a failed turn is any turn error" in text
-    assert "for the 1 comparisons and for the 2 of conversations" in text
+    assert "for the 1 comparison and for the 2 of conversations" in text
     assert "it assumes that conversations are independent" in text
 
 
