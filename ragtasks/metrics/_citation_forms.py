@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from urllib.parse import unquote
@@ -117,13 +117,15 @@ _BRACKET_RANGE = re.compile(rf"\]\s*({_DASH})\s*\[")
 _ONE_RANGE = re.compile(rf"([0-9]+)(?:\s*{_DASH}\s*([0-9]+))?")
 _LONGEST_RANGE = 100
 _NAME = (
-    r"(?:(?:doc(?:ument)?|passage|source|ref(?:erence)?|context|citation|cite|chunk)s?"
+    r"(?:(?:doc(?:ument[eo]?)?|dokument|passage|source|quelle|fuente|fonte|bron|ref(?:erence)?|context|citation|cite|chunk)s?"
+    r"|quellen|fonti|bronnen|\u0438\u0441\u0442\u043e\u0447\u043d\u0438\u043a|\u0434\u043e\u043a\u0443\u043c\u0435\u043d\u0442|\ucd9c\ucc98|\ubb38\uc11c|\u8cc7\u6599|\u6587\u66f8"
     r"|\u6765\u6e90|\u51fa\u5178|\u5f15\u7528|\u6587\u6863|\u53c2\u8003)(?![^\W\d_])[\s_#:.\uff1a]*"
 )
 _LEAD = re.compile(
-    rf"\s*(?:{_NAME}(?:\d+\s*[:\uff1a]\s*)?|(?:see|from|per|via|id|file(?:name)?|siehe|vgl|voir|quelle|fuente|fonte)s?(?:[\s:.\uff1a]+))+",
+    rf"\s*(?:{_NAME}(?:\d+\s*[:\uff1a]\s*)?|(?:see|from|per|via|id|file(?:name)?|siehe|vgl|voir)s?(?:[\s:.\uff1a]+))+",
     re.IGNORECASE,
 )
+_SOURCE_AT_END = re.compile(rf"(?<=[.!?\u3002])[\s*_(]*({_NAME}(?<=[:\uff1a\s])\S.*)", re.IGNORECASE)
 _LABELS = re.compile(rf"\s*(?:{_NAME})+", re.IGNORECASE)
 _NUMBERED = re.compile(rf"(?P<name>{_NAME})?(?P<number>\d+)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"\s*(?:[,;|&\uff0c\uff1b\u3001]|\band\b|\bund\b|\bet\b|\by\b)\s*", re.IGNORECASE)
@@ -148,6 +150,7 @@ _SOURCE_LINE = re.compile(
 )
 _HEADING = re.compile(r"[\W_]*(?:(?:source|reference|citation)s?|quellen?|\u6765\u6e90)[\W_]*", re.IGNORECASE)
 _LONGEST_LINE = 300
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 _SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 _SUPERSCRIPT = re.compile(rf"(?<=[.,;:!?)\"'\u201d\u2019])[{_SUPERSCRIPTS}]+")
 _DIGITS = re.compile(r"\d+")
@@ -168,16 +171,13 @@ def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[Mark, ..
             exceeds the number of passages.
     """
     names = _names_of(ids)
-    marks = tuple(_outermost(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
+    code = [match.span() for match in _CODE.finditer(text)] if "`" in text else []
+    all_marks = (mark for mark in _all_marks(text, names) if not _is_index(text, mark.start, code))
+    marks = tuple(_outermost(sorted(all_marks, key=lambda mark: (mark.start, -mark.end))))
     written = {str(cited[0]) for mark in marks for cited in mark.cited if len(cited) == 1}
     if written <= names.exact.keys() and any(int(number) > names.n_passages for number in written):
         return tuple(
-            Mark(
-                number_mark.start,
-                number_mark.end,
-                tuple(tuple(names.exact[str(cited[0])]) for cited in number_mark.cited),
-            )
-            for number_mark in marks
+            replace(mark, cited=tuple(tuple(names.exact[str(cited[0])]) for cited in mark.cited)) for mark in marks
         )
     return marks
 
@@ -238,7 +238,8 @@ def _names_in(content: str, names: _Names, *, is_strict: bool = False) -> tuple[
     lead = None if names.find(content) else _LEAD.match(content)
     listing = content[lead.end() :] if lead else content
     is_labelled = lead is not None and lead[0].rstrip().endswith((":", "\uff1a"))
-    are_numbers = lead is not None and _LABELS.fullmatch(lead[0]) is not None
+    is_page_of = not is_strict and content[:1].isdigit() and _PAGE.search(content.casefold())  # [1, p. 4]
+    are_numbers = is_page_of or (lead is not None and _LABELS.fullmatch(lead[0]) is not None)
     cited: list[Cited] = []
     if not listing.strip():
         return ()
@@ -302,8 +303,17 @@ def _source_lines(text: str, names: _Names, sources: dict[str, Cited]) -> Iterat
             yield from (heading, line_mark)
         elif cited and _LEAD.match(line_names):
             yield Mark(line_mark.start, line_mark.end, cited)
+        elif (last := _SOURCE_AT_END.search(content)) and (cited := _names_in(last[1], names)) and all(map(any, cited)):
+            yield Mark(start + last.start(1), line_mark.end, cited)
         else:
             heading = line_mark if _HEADING.fullmatch(content) else None
+
+
+def _is_index(text: str, start: int, code: Iterable[tuple[int, int]]) -> bool:
+    """Return whether the bracket at `start` is an index of a name in code: `rows[1]`."""
+    return bool(re.match(r"[\w\])]\[", text[max(0, start - 1) : start + 1])) and any(
+        low < start < high for low, high in code
+    )
 
 
 def _outermost(marks: Sequence[Mark]) -> Iterator[Mark]:
@@ -352,14 +362,11 @@ def parse_cited(text: str, n_references: int, ids: tuple[tuple[str, ...], ...] =
     """
     marks = marks_of(text, ids)
     clean = blank_out(text, ((mark.start, mark.end) for mark in marks))
+    spans = [(" ".join(clean[start:end].split()), cited) for start, end, cited in sentences_of(clean, marks)]
     return tuple(
-        cited_sentence(_tidy(clean[start:end]), [number for number, *_ in cited], n_references)
-        for start, end, cited in sentences_of(clean, marks)
+        cited_sentence(re.sub(r" (?=[.,;:!?](?:\s|$))", "", words), [number for number, *_ in cited], n_references)
+        for words, cited in spans
     )
-
-
-def _tidy(text: str) -> str:
-    return re.sub(r" (?=[.,;:!?](?:\s|$))", "", " ".join(text.split()))
 
 
 def blank_out(text: str, spans: Iterable[tuple[int, int]]) -> str:

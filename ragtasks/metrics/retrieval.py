@@ -521,7 +521,11 @@ def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[
         for query, result in zip(queries, results, strict=True)
     ]
     values = score_rankings(tasks, rankings, qrels, RETRIEVAL_METRICS)
-    return [_scores(row, result.reason) for row, result in zip(values, results, strict=True)]
+    return [
+        {name: Score(row[measure]) if row else Score(None, reason) for name, measure in QUERY_METRICS.items()}
+        for row, result in zip(values, results, strict=True)
+        for reason in [result.reason or "no relevance judgement"]
+    ]
 
 
 def ranking_of(passage_ids: Iterable[str]) -> tuple[Ranked, ...]:
@@ -551,12 +555,6 @@ def score_rankings(
     ]
     values = score_run(run, repeated, metrics).values if repeated else {}
     return [values.get(str(index)) for index in range(len(tasks))]
-
-
-def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
-    if values is None:
-        return {name: Score(None, reason or "no relevance judgement") for name in QUERY_METRICS}
-    return {name: Score(values[measure]) for name, measure in QUERY_METRICS.items()}
 
 
 def length_ratio(rewrite: str, question: str, language: str = ENGLISH) -> float:

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
-from ragtasks.records import Passage
 from ragtasks.requirements import importing
 
 if TYPE_CHECKING:
@@ -94,11 +93,8 @@ def _with_domain(tool: dict[str, Any], domains: Sequence[str]) -> dict[str, Any]
 
 def _structured(result: ToolResult) -> dict[str, Any]:
     """Return the passages in the format of an answers file, for an agent that lists its searches in its answer."""
-    return {"passages": [_passage_row(passage) for passage in result.passages]}
-
-
-def _passage_row(passage: Passage) -> dict[str, str]:
-    return {"id": passage.passage_id, "title": passage.title, "text": passage.text}
+    passages = result.passages
+    return {"passages": [{"id": shown.passage_id, "title": shown.title, "text": shown.text} for shown in passages]}
 
 
 def _serve_here(server: Server[Any]) -> None:

@@ -89,6 +89,13 @@ NAMED = [
         ("[doc2]", (2,)),
         ("[cite: 2, 3]", (2, 3)),
         ("[Source 2, page 9]", (2,)),
+        ("[2, p. 9]", (2,)),
+        ("[Quelle 2]", (2,)),
+        ("[Dokument 2]", (2,)),
+        ("(Fuente 1 y 2)", (1, 2)),
+        ("[Fonte: fees.md]", (3,)),
+        ("[\u0438\u0441\u0442\u043e\u0447\u043d\u0438\u043a 2]", (2,)),
+        ("[\ubb38\uc11c 2]", (2,)),
         ("<cite>2</cite>", (2,)),
         ("<sup>2</sup>", (2,)),
         ("\ue200cite\ue202turn0search1\ue202turn0search3\ue201", (2, 4)),
@@ -128,7 +135,30 @@ def test_other_brackets_are_text(text: str) -> None:
     assert [sentence.cited for sentence in ground(f"Loans last {text}.", NAMED).sentences] == [()]
 
 
-@pytest.mark.parametrize("text", ["Source: The Press Books are lent.", "Loans last.\nSee the desk, or fees of May."])
+@pytest.mark.parametrize("source", ["Source: docs/fees.md", "**Source:** fees.md.", "(Sources: fees.md, fees.md)"])
+def test_a_source_after_the_last_sentence_of_a_line_cites_for_it(source: str) -> None:
+    result = ground(f"Cards are free. Fines are paid. {source}\nAsk.", NAMED)
+    assert [sentence.cited for sentence in result.sentences] == [(), (3,), ()]
+
+
+@pytest.mark.parametrize("text", ["Sources of the Nile are many.", "Source: the press", "Source code is free."])
+def test_other_text_about_sources_after_a_sentence_keeps_its_words(text: str) -> None:
+    result = ground(f"Loans last. {text}", NAMED)
+    assert [(sentence.text, sentence.cited) for sentence in result.sentences] == [("Loans last.", ()), (text, ())]
+
+
+def test_an_index_in_code_is_no_citation() -> None:
+    result = ground("Read `rows[1]` or ```x = rows[0][2]```. Books are lent [1], see `fees.md`[2].", PASSAGES)
+    assert [sentence.cited for sentence in result.sentences] == [(), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Source: The Press Books are lent.",
+        "Loans last.\nSee the desk, or fees of May.",
+    ],
+)
 def test_a_source_line_without_a_passage_is_text(text: str) -> None:
     result = ground(text, NAMED)
     assert not any(sentence.cited for sentence in result.sentences)

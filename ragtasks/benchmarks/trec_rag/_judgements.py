@@ -89,12 +89,10 @@ class _NuggetRow(Fields):
         return TopicNuggets(self.topic_id, self.query, nuggets)
 
 
-def _none_if_failed(label: object) -> object:
-    return None if label == "failed" else Grade(label)
-
-
 class _GradedNugget(_Nugget):
-    grade: Annotated[Grade | None, BeforeValidator(_none_if_failed)] = Field(alias="assignment")
+    grade: Annotated[Grade | None, BeforeValidator(lambda label: None if label == "failed" else Grade(label))] = Field(
+        alias="assignment"
+    )
 
 
 class _AssignmentRow(_NuggetRow):
