@@ -56,8 +56,7 @@ def _by_rater(votes: Sequence[Vote]) -> Opinions:
     """Return rater -> battle -> share of the first system by name."""
     opinions: dict[str, dict[str, float]] = {}
     for vote in votes:
-        system = min(vote.first.system, vote.second.system)
-        opinions.setdefault(vote.rater, {})[vote.battle_id] = vote.value_of(system)
+        opinions.setdefault(vote.rater, {})[vote.battle_id] = vote.value_of(min(vote.systems))
     return opinions
 
 

@@ -24,6 +24,7 @@ from ragtasks.records import IdkVerdict, Response, Setting
 from ragtasks.results import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
 from ragtasks.statistics import MIN_CLUSTERS, Race, Values
+from ragtasks.tables import grouped
 
 # Battles by judges. Each pair is sent in both orders, and only the same preference in both is a win.
 
@@ -178,9 +179,7 @@ def _require_battles(
 
 def _win_rates(systems: Sequence[str], battles_of: Mapping[str, Sequence[Battle]], votes: Sequence[Vote]) -> Values:
     """Return system -> task -> share of its battles won; None if any of these battles has no verdict."""
-    votes_of: dict[str, list[Vote]] = {}
-    for vote in votes:
-        votes_of.setdefault(vote.battle_id, []).append(vote)
+    votes_of = grouped(votes, lambda vote: vote.battle_id)
 
     def share(system: str, battle: Battle) -> float | None:
         values = [vote.value_of(system) for vote in votes_of.get(battle.battle_id, ())]
@@ -333,17 +332,14 @@ class AnswerPool:
 
     def implausible(self) -> list[str]:
         """Return a line per type of implausible answers, which make battles uninformative."""
-        groups: dict[tuple[str, str, str], list[Response]] = {}
-        for (benchmark, setting, _), answers_by_system in self._items.items():
-            for system, answer in answers_by_system.items():
-                groups.setdefault((system, benchmark, setting), []).append(answer.response)
+        answers = [answer for answers_by_system in self._items.values() for answer in answers_by_system.values()]
+        groups = grouped(answers, lambda answer: f"{answer.system}, {answer.benchmark} in {answer.setting}")
         lines = []
-        for (system, benchmark, setting), responses in groups.items():
-            if system not in {REFERENCE, *EXEMPT}:
-                problems_of = find_implausible(responses)
-                pairs = zip(responses, problems_of, strict=True)
-                checked = CheckedAnswers("", tuple((response.task.task_id, problems) for response, problems in pairs))
-                lines += [f"{system}, {benchmark} in {setting}: {line}" for line in checked.summary]
+        for location, own in groups.items():
+            if own[0].system not in {REFERENCE, *EXEMPT}:
+                pairs = zip(own, find_implausible([answer.response for answer in own]), strict=True)
+                checked = CheckedAnswers("", tuple((answer.item[2], problems) for answer, problems in pairs))
+                lines += [f"{location}: {line}" for line in checked.summary]
         return lines
 
     def answers_to(self, item: ItemKey) -> Mapping[str, Answer]:
@@ -445,9 +441,7 @@ Systems = tuple[str, str]
 def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
     """Return up to `n` battles without votes, least certain pairs first."""
     fought = {vote.battle_id for vote in votes}
-    by_pair: dict[Systems, list[Battle]] = {}
-    for battle in battles:
-        by_pair.setdefault(battle.systems, []).append(battle)
+    by_pair = grouped(battles, lambda battle: battle.systems)
     queues = {pair: _queue(battles_of, fought) for pair, battles_of in by_pair.items()}
     shares = {pair: _share(pair, votes) for pair in queues}
     heap = [(-_uncertainty(share, n_votes), pair) for pair, (share, n_votes) in shares.items()]
@@ -479,7 +473,7 @@ def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
 
 def _share(pair: Systems, votes: Sequence[Vote]) -> tuple[float, int]:
     """Return the share of the first system with one vote added for each side, and the number of votes."""
-    values = [vote.value_of(pair[0]) for vote in votes if {vote.first.system, vote.second.system} == set(pair)]
+    values = [vote.value_of(pair[0]) for vote in votes if set(vote.systems) == set(pair)]
     return (math.fsum(values) + 1) / (len(values) + 2), len(values)
 
 

@@ -19,7 +19,7 @@ from ragtasks.files import write_atomically
 from ragtasks.metrics import Level, krippendorff_alpha, rater_agreement
 from ragtasks.records import Answerability, Role
 from ragtasks.statistics import MIN_CLUSTERS, estimate_mean
-from ragtasks.tables import Cell, Section, Table, dashed
+from ragtasks.tables import Cell, Section, Table, dashed, grouped
 
 # A rater's form for a task: ratings of four properties for every answer, and a preference for every pair. The
 # properties, their scale from 1 to 4 and the comparison are those of MTRAG's human evaluation (paper, sections 3.2 and
@@ -68,10 +68,8 @@ class RatedForm:
 
 def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ...]]:
     """Return system -> all systems with the same answer and passages, for the first system of each distinct answer."""
-    systems: dict[str, list[str]] = {}
-    for system, answer in pool.answers_to(item).items():
-        systems.setdefault(answer.version, []).append(system)
-    return {names[0]: tuple(names) for names in systems.values()}
+    answers = pool.answers_to(item)
+    return {names[0]: tuple(names) for names in grouped(answers, lambda system: answers[system].version).values()}
 
 
 def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from ragtasks.arena.bradley_terry import Comparison, Fit, fit
 from ragtasks.arena.votes import Vote
 from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm
+from ragtasks.tables import grouped
 
 # Elo ratings, averaged over many orders, because the order of votes carries no information about systems. Each vote
 # moves a rating by K times the difference between result and expectation. The value is the mean over random orders. Its
@@ -45,9 +46,7 @@ def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict
     systems = sorted({system for first, second, _ in comparisons for system in (first, second)})
     index_of = {system: index for index, system in enumerate(systems)}
     votes = [(index_of[first], index_of[second], share) for first, second, share in comparisons]
-    members: dict[str, list[int]] = {}
-    for index, name in enumerate(conversations):
-        members.setdefault(name, []).append(index)
+    members = grouped(range(len(conversations)), conversations.__getitem__)
     groups = [members[name] for name in sorted(members)]
     chance = np.random.default_rng(0)
     ordered, resampled = [], []
@@ -152,7 +151,7 @@ def rate(votes: Sequence[Vote]) -> Ratings:
     The length-controlled rating is that for answers of equal length. The fit includes the difference of the log word
     counts, in standard deviations. Source: Y. Dubois et al., Length-controlled AlpacaEval (2024).
     """
-    comparisons = [(vote.first.system, vote.second.system, vote.value) for vote in votes]
+    comparisons = [(*vote.systems, vote.value) for vote in votes]
     conversations = [vote.conversation_id for vote in votes]
     plain, longer = fit(comparisons), _length_differences(votes)
     controlled = fit(comparisons, longer) if longer.any() else plain
@@ -201,7 +200,7 @@ def _strengths(fitted: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate],
 
 
 def _votes_on(votes: Sequence[Vote], system: str) -> list[Vote]:
-    return [vote for vote in votes if system in {vote.first.system, vote.second.system}]
+    return [vote for vote in votes if system in vote.systems]
 
 
 def _n_conversations(votes: Sequence[Vote]) -> int:
@@ -237,10 +236,7 @@ def _rank(rating: Rating) -> tuple[float, float, str]:
 
 
 def _pairs(votes: Sequence[Vote]) -> list[HeadToHead]:
-    votes_of: dict[tuple[str, str], list[Vote]] = {}
-    for vote in votes:
-        first, second = sorted((vote.first.system, vote.second.system))
-        votes_of.setdefault((first, second), []).append(vote)
+    votes_of = grouped(votes, lambda vote: (min(vote.systems), max(vote.systems)))
     names = sorted(votes_of)
     shares = [
         cluster([v.value_of(name[0]) for v in votes_of[name]], [v.conversation_id for v in votes_of[name]], (0.0, 1.0))

@@ -77,6 +77,11 @@ class Vote(BaseModel):
     """A judge's preferences in both orders, both relative to this vote's `first` and `second`."""
 
     @property
+    def systems(self) -> tuple[str, str]:
+        """Systems of the first and the second answer."""
+        return self.first.system, self.second.system
+
+    @property
     def value(self) -> float:
         """Share of the first answer: 1, 0.5 or 0."""
         return VALUES[self.preference]

@@ -18,6 +18,7 @@ from ragtasks.tables import (
     Table,
     Value,
     csv_lines,
+    grouped,
     json_text,
     markdown_text,
     p_text,
@@ -102,13 +103,12 @@ def gate_section(gate: Gate) -> Section:
 
 def _power_section(gate: Gate) -> Section:
     has_margins = any(math.isfinite(row.margin) for row in gate.rows)
-    reasons: dict[tuple[str, str, str], list[str]] = {}
-    for row in gate.rows:
-        if _is_power_unknown(row):
-            reasons.setdefault((row.change.reason_over(row.units), row.setting, row.slice), []).append(row.metric.name)
+    reasons = grouped(
+        filter(_is_power_unknown, gate.rows), lambda row: (row.change.reason_over(row.units), row.setting, row.slice)
+    )
     unknown = [
-        f"unknown for {', '.join(names)} in {', '.join(setting_and_slice)}: {why}."
-        for (why, *setting_and_slice), names in reasons.items()
+        f"unknown for {', '.join(row.metric.name for row in rows)} in {setting}, {part}: {why}."
+        for (why, setting, part), rows in reasons.items()
     ]
     shown = tuple(_power_cells(row) for row in gate.rows if not _is_power_unknown(row))
     power = Table("Power", _words(gate.rows, _POWER_COLUMNS)[1], shown, legend=(*_POWER_LEGEND, *unknown))

@@ -25,6 +25,7 @@ from ragtasks.metrics import (
 from ragtasks.records import IdkVerdict, Setting, Task, Trajectory
 from ragtasks.reports.tables import NOT_USED, loss_class
 from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names
+from ragtasks.tables import grouped
 
 # Failures of a response, which the page filters by: the classes of the loss tables, missing scores, missing verdicts.
 
@@ -207,14 +208,15 @@ def collect_parts(
 
     Evaluations without logged samples have no part.
     """
-    by_model: dict[tuple[Group, str], list[Named]] = {}
-    for named in name_evaluations(evaluations, metrics):
-        by_model.setdefault((named.group, named.model), []).append(named)
+    by_model = grouped(name_evaluations(evaluations, metrics), lambda named: (named.group, named.model))
     text_stores = {evaluation.kind[0]: TextStore() for evaluation in evaluations if evaluation.samples}
     parts: dict[tuple[Group, str], dict[str, PagePart]] = {model: {} for model in by_model}
     for named, row in _in_turn(list(by_model.values())):
-        part = _part_of(named, row, parts[named.group, named.model])
-        part.add(row, text_stores[named.evaluation.kind[0]], named.loss(row))
+        of_setting = parts[named.group, named.model]
+        if row.setting not in of_setting:
+            metric = named.metric.name if named.metric else ""
+            of_setting[row.setting] = PagePart(named.group, named.model, row.setting, metric)
+        of_setting[row.setting].add(row, text_stores[named.evaluation.kind[0]], named.loss(row))
     return [part for of_setting in parts.values() for part in of_setting.values()], text_stores
 
 
@@ -223,13 +225,6 @@ def _in_turn(models: Sequence[Sequence[Named]]) -> Iterator[tuple[Named, ScoredA
     rows_of = (((named, row) for named in evaluations for row in named.evaluation.rows) for evaluations in models)
     for responses in zip_longest(*rows_of):
         yield from filter(None, responses)
-
-
-def _part_of(named: Named, row: ScoredAnswer, of_setting: dict[str, PagePart]) -> PagePart:
-    setting = row.setting
-    if setting not in of_setting:
-        of_setting[setting] = PagePart(named.group, named.model, setting, named.metric.name if named.metric else "")
-    return of_setting[setting]
 
 
 # Assignment of evaluations to parts of the page, with their names and the scores that losses are measured from.
@@ -267,9 +262,7 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
     """
     names_of = zip(evaluations, model_names(evaluations), strict=True)
     named = [(evaluation, name, group_of(evaluation)) for evaluation, name in names_of if evaluation.samples]
-    members: dict[Group, list[Evaluation]] = {}
-    for evaluation, _, group in named:
-        members.setdefault(group, []).append(evaluation)
+    members = grouped([evaluation for evaluation, *_ in named], group_of)
     first = {group: _first_metric(evaluations_of, metrics) for group, evaluations_of in members.items()}
     references: dict[tuple[Group, str], dict[str, float | None]] = {}
     for evaluation, name, group in named:

@@ -35,6 +35,7 @@ from ragtasks.results._saved import (
 from ragtasks.results._scored_answer import USAGE_METRICS, ScoredAnswer
 from ragtasks.results._summary import Summary, merged_summaries, read_summary, summaries_of
 from ragtasks.suites import suite_named, without_agentic
+from ragtasks.tables import grouped
 
 _Read = TypeVar("_Read")
 _DISTINCTION = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
@@ -278,7 +279,8 @@ def _evaluations(
     """
     try:
         results = parse_json(file.read_bytes())
-        model, provenance, tasks_of = model_of(results), provenance_in(results), _tasks_by_origin(results)
+        model, provenance = model_of(results), provenance_in(results)
+        tasks_of = grouped(sorted(provenance), lambda task: _origin(provenance[task]))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise unusable_error(
             "results", file, "a results file of the harness", f"{type(error).__name__}: {error}"
@@ -357,14 +359,10 @@ def bare_model_name(evaluation: Evaluation) -> str:
     return _DISTINCTION.sub("", evaluation.model)
 
 
-def _tasks_by_origin(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[str]]:
-    """Return (run, own history, suite, kind of evaluation) -> the ragtasks harness tasks in a results file."""
-    tasks_of: dict[tuple[str, str, str, Kind], list[str]] = {}
-    for task, provenance in sorted(provenance_in(results).items()):
-        run = provenance["configuration"]["run"]
-        key = (run, own_history(provenance), without_agentic(provenance["suite"]), kind_of(provenance))
-        tasks_of.setdefault(key, []).append(task)
-    return tasks_of
+def _origin(provenance: Mapping[str, Any]) -> tuple[str, str, str, Kind]:
+    """Return run, own history, suite and kind of a harness task, which all tasks of an evaluation share."""
+    run, suite = provenance["configuration"]["run"], without_agentic(provenance["suite"])
+    return run, own_history(provenance), suite, kind_of(provenance)
 
 
 # Origin of the answers in a results file: the model, its history, the kind of evaluation.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -50,6 +50,7 @@ from ragtasks.results._record_keys import ANSWER_KEYS, JOINED, ROW_KEYS, RecordK
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable_error
 from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
 from ragtasks.suites import AGENTIC, suite_with
+from ragtasks.tables import grouped
 
 _FILTER, _SAMPLE_FILTER = "none", "sample"
 
@@ -87,9 +88,7 @@ def answers_evaluation(
     answers = unscored_answers(given, benchmark, contexts, config)
     if not answers:
         raise unusable_error("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
-    by_domain: dict[str, list[ScoredAnswer]] = {}
-    for answer in answers:
-        by_domain.setdefault(answer.task.domain, []).append(answer)
+    by_domain = grouped(answers, lambda answer: answer.task.domain)
     provenance = {
         "benchmark": benchmark.label,
         "suite": suite_with(suite_of_answers(benchmark, setting, given), config),
@@ -106,15 +105,11 @@ def answers_evaluation(
             config,
             provenance,
             {},
-            _with_numbers(domain_answers),
+            tuple(replace(answer, sample={"doc_id": n, **answer.sample}) for n, answer in enumerate(domain_answers)),
         )
         for domain, domain_answers in by_domain.items()
     )
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
-
-
-def _with_numbers(answers: Iterable[ScoredAnswer]) -> tuple[ScoredAnswer, ...]:
-    return tuple(replace(answer, sample={"doc_id": number, **answer.sample}) for number, answer in enumerate(answers))
 
 
 def suite_of_answers(benchmark: Benchmark, setting: Setting, given: Mapping[str, GivenAnswer]) -> str:
@@ -426,10 +421,8 @@ def read_answers(
 
 def _spellings(benchmark: Benchmark) -> dict[str, str]:
     """Return spelling -> task id. If a conversation has only one task, its own id is a spelling of the task id."""
-    of_conversation: dict[str, list[str]] = {}
-    for task in benchmark.tasks:
-        of_conversation.setdefault(task.conversation_id, []).append(task.task_id)
-    alone = {name: ids[0] for name, ids in of_conversation.items() if len(ids) == 1}
+    of_conversation = grouped(benchmark.tasks, lambda task: task.conversation_id)
+    alone = {name: tasks[0].task_id for name, tasks in of_conversation.items() if len(tasks) == 1}
     return {**alone, **{task.task_id: task.task_id for task in benchmark.tasks}}
 
 

@@ -32,6 +32,7 @@ from ragtasks.results._saved import value_at
 from ragtasks.results._scored_answer import ScoredAnswer
 from ragtasks.results._summary import UNKNOWN, Summary
 from ragtasks.suites import without_agentic
+from ragtasks.tables import grouped
 
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "data": ("benchmark", "data revision", "suite", "setting", "tasks"),
@@ -316,9 +317,7 @@ def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evalu
 
     The lists are sorted by their `group_of`. Evaluations in a list are in the given order.
     """
-    groups: dict[Group, list[Evaluation]] = {}
-    for evaluation in merge_evaluations(with_drift(evaluations)):
-        groups.setdefault(group_of(evaluation), []).append(evaluation)
+    groups = grouped(merge_evaluations(with_drift(evaluations)), group_of)
     return [groups[key] for key in sorted(groups)]
 
 
@@ -422,7 +421,10 @@ def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
             marked.append(evaluation)
             continue
         comparisons = [(first, drifts) for first in firsts if (drifts := _drift_between(first, evaluation)) is not None]
-        moves = [(first, list(_significant_drifts(drifts, n_times))) for first, drifts in comparisons]
+        moves = [
+            (first, [f"{drift.judge}: {drift.text}" for drift in drifts if drift.is_drift_among(max(1, n_times - 1))])
+            for first, drifts in comparisons
+        ]
         unchanged = next((first for first, moved in moves if not moved), None)
         drift = unchanged.judge_drift if unchanged else _drift_text(*moves[0]) if moves else ""
         marked.append(replace(evaluation, judge_drift=drift))
@@ -434,12 +436,6 @@ def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 def _drift_text(first: Evaluation, moved: Sequence[str]) -> str:
     times = {record.now.time for record in anchors_in(first).values()}
     return f"{', '.join(moved)} since {first.model} of {min(times)[:16]}"
-
-
-def _significant_drifts(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
-    for drift in drifts:
-        if drift.is_drift_among(max(1, n_times - 1)):
-            yield f"{drift.judge}: {drift.text}"
 
 
 def drift_lines(verdicts: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:

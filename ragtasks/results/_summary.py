@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ragtasks.results._scored_answer import ScoredAnswer
+from ragtasks.tables import grouped
 
 UNKNOWN = "-"
 """Text for a fact that the results do not contain."""
@@ -57,10 +58,7 @@ class Summary:
 
 def summaries_of(rows: Iterable[ScoredAnswer]) -> dict[str, Summary]:
     """Return setting -> summary of its rows, settings in the order of their first row."""
-    by_setting: dict[str, list[ScoredAnswer]] = {}
-    for row in rows:
-        by_setting.setdefault(row.setting, []).append(row)
-    return {setting: _summary(setting, setting_rows) for setting, setting_rows in by_setting.items()}
+    return {setting: _summary(setting, own) for setting, own in grouped(rows, lambda row: row.setting).items()}
 
 
 def saved_summary(rows: Iterable[ScoredAnswer]) -> dict[str, Any]:
@@ -83,10 +81,8 @@ def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | Non
 
 def merged_summaries(summaries: Iterable[Summary]) -> dict[str, Summary]:
     """Return setting -> the sum of its summaries."""
-    by_setting: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        by_setting.setdefault(summary.setting, []).append(summary)
-    return {setting: _merged(setting, setting_summaries) for setting, setting_summaries in by_setting.items()}
+    by_setting = grouped(summaries, lambda summary: summary.setting)
+    return {setting: _merged(setting, own) for setting, own in by_setting.items()}
 
 
 def _summary(setting: str, rows: list[ScoredAnswer]) -> Summary:

@@ -17,6 +17,7 @@ from ragtasks.files import canonical_hash
 from ragtasks.metrics import CitedSentence, parse_cited
 from ragtasks.records import Message, Passage, Response
 from ragtasks.submissions.trec_rag import answer_of
+from ragtasks.tables import grouped
 
 
 class Arena:
@@ -35,9 +36,7 @@ class Arena:
         self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
         battles = pool.battles if pool else ()
         self._battles = {battle.battle_id: battle for battle in battles}
-        self._of_item: dict[tuple[str, ...], list[Battle]] = {}
-        for battle in battles:
-            self._of_item.setdefault(tuple(battle.first.item), []).append(battle)
+        self._of_item: dict[tuple[str, ...], list[Battle]] = grouped(battles, lambda battle: battle.first.item)
         open_questions = shuffled(battle_id for battle_id, battle in self._battles.items() if not battle.is_equal)
         self.queue = Queue(
             store, open_questions, raters_per_battle, lease_seconds=lease_seconds, related=self._related_battles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
@@ -13,7 +13,7 @@ from ragtasks.benchmarks import Benchmark, RepairedAnswer, extra_tables, repaire
 from ragtasks.metrics import word_count
 from ragtasks.metrics.lexical import rouge_l_batch
 from ragtasks.records import Answerability, Task
-from ragtasks.tables import Section, Table, Value
+from ragtasks.tables import Section, Table, Value, grouped
 
 _ANSWERED = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 _MOST_TURNS = 30
@@ -43,8 +43,7 @@ def _repairs(answers: Sequence[RepairedAnswer]) -> Iterator[Table]:
     """Yield the table of repaired drafts by domain. Yields no table without answers."""
     if not answers:
         return
-    domains = sorted({answer.domain for answer in answers})
-    parts = [(name, [answer for answer in answers if answer.domain == name]) for name in domains]
+    parts = sorted(grouped(answers, lambda answer: answer.domain).items())
     rows = tuple((name, *_repaired(own)) for name, own in [*parts, ("all", answers)])
     yield Table("Repaired answers", _REPAIR_COLUMNS, rows, _REPAIR_NOTE)
 
@@ -61,16 +60,13 @@ def _repaired(answers: Sequence[RepairedAnswer]) -> Iterator[int | Value]:
 
 
 def _conversations(tasks: Sequence[Task]) -> Table:
-    domains = sorted({task.domain for task in tasks})
-    rows = [(domain, *_measures([task for task in tasks if task.domain == domain])) for domain in domains]
-    return Table("Conversations", _COLUMNS, (*rows, ("all", *_measures(tasks))), _NOTE)
+    parts = sorted(grouped(tasks, lambda task: task.domain).items())
+    rows = tuple((name, *_measures(own)) for name, own in [*parts, ("all", tasks)])
+    return Table("Conversations", _COLUMNS, rows, _NOTE)
 
 
 def _measures(tasks: Sequence[Task]) -> Iterator[int | Value]:
-    by_conversation: defaultdict[str, list[Task]] = defaultdict(list)
-    for task in tasks:
-        by_conversation[task.conversation_id].append(task)
-    conversations = by_conversation.values()
+    conversations = grouped(tasks, lambda task: task.conversation_id).values()
     answered = [task for task in tasks if task.answerability in _ANSWERED]
     yield len(conversations)
     yield len(tasks)
@@ -99,12 +95,7 @@ def _dimensions(tasks: Sequence[Task]) -> Table:
     n = len(tasks)
     for dimension, labels_of in labels.items():
         counts = Counter(label for task in tasks for label in labels_of(task))
-        order = [
-            label
-            for label, _ in sorted(
-                counts.items(), key=lambda label_and_count: (-label_and_count[1], label_and_count[0])
-            )
-        ]
+        order = sorted(counts, key=lambda label: (-counts[label], label))
         if all(label.isdecimal() for label in counts):
             order.sort(key=int)
         rows += [(dimension, label, counts[label], Value(counts[label] / n, n, n)) for label in order[:_MOST_TURNS]]
