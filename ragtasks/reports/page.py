@@ -21,8 +21,8 @@ from ragtasks.records import Setting
 from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, LOSS_TITLE, NO_LOSS, is_baseline
-from ragtasks.results import Evaluation, files_of, model_names, request_fields, shortened_prompts
-from ragtasks.tables import NamedValues, Section, Table, Value, cell_text, coded, fixed
+from ragtasks.results import Evaluation, files_of, model_names, request_fields, shortened_prompts, value_at
+from ragtasks.tables import Cell, NamedValues, Section, Table, Value, cell_text, coded, fixed
 
 # A page consists of our HTML, style and script, the tables, the plots, and the packed texts and scores. A content
 # policy with the hashes of our own style and script prevents everything else from running, loading or leaving the page.
@@ -34,11 +34,6 @@ MOST_BYTES = 50_000_000
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 _ROW_KEYS = (("setting", "model"), ("dimension", "value"))  # the two columns that identify a row
 _UNKNOWN = "-"
-_COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "IDK detector", "judges")
-_MORE_COLUMNS = (
-    *("system prompt", "prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made"),
-    "file",
-)
 
 
 def write_page(
@@ -68,7 +63,7 @@ def write_page(
         has_conversations=bool(evaluations),
         made=max((_time_of(evaluation) for evaluation in evaluations), default=_UNKNOWN),
         sections=tables,
-        **_shared_and_differing(_provenance(evaluations)),
+        **_provenance(evaluations),
         is_score=lambda cell: isinstance(cell, Value),
         are_scores=lambda cell: isinstance(cell, NamedValues),
         cell_text=cell_text,
@@ -189,54 +184,42 @@ def _blocks(
     return blocks
 
 
-def _provenance(evaluations: Sequence[Evaluation]) -> Table:
-    """Return a table with the basis of the scores of each evaluation."""
-    rows = tuple(
-        (
-            name,
-            evaluation.kind[0],
-            ", ".join(dict.fromkeys(row.setting for row in evaluation.rows)),
-            len(evaluation.rows),
-            _provenance_text(evaluation, "configuration", "run"),
-            evaluation.kind[1],
-            _provenance_text(evaluation, "scoring", "idk_detector"),
-            _provenance_text(evaluation, "scoring", "judges"),
-            request_fields(evaluation)["system prompt"],
-            shortened_prompts(evaluation.provenance.values()) or _UNKNOWN,
-            _provenance_text(evaluation, "scoring", "judge_prompts"),
-            _provenance_text(evaluation, "scoring", "profiles"),
-            _provenance_text(evaluation, "revision"),
-            _provenance_text(evaluation, "ragtasks_version"),
-            _time_of(evaluation),
-            files_of(evaluation),
-        )
-        for evaluation, name in zip(evaluations, model_names(evaluations), strict=True)
-    )
-    return Table("Basis of the scores", (*_COLUMNS, *_MORE_COLUMNS), rows)
+def _provenance(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """Return the facts behind the scores that all evaluations share, and a table of the others."""
+    facts = list(map(_facts, evaluations))
+    values_of = {head: list(dict.fromkeys(own[head] for own in facts)) for head in (facts[0] if facts else ())}
+    shared = {head: values[0] for head, values in values_of.items() if len(values) == 1 and values[0] != _UNKNOWN}
+    differing = [head for head, values in values_of.items() if len(values) > 1]
+    names = zip(model_names(evaluations), facts, strict=True)
+    rows = tuple((name, *(own[head] for head in differing)) for name, own in names)
+    return {"shared": shared, "provenance": Table("Basis of the scores", ("model", *differing), rows)}
 
 
-def _shared_and_differing(table: Table) -> dict[str, Any]:
-    """Return the facts that all evaluations share, and a table of the others."""
-    name, *heads = table.columns
-    texts = {head: list(dict.fromkeys(row[index] for row in table.rows)) for index, head in enumerate(heads, start=1)}
-    shared = {head: values[0] for head, values in texts.items() if len(values) == 1 and values[0] != _UNKNOWN}
-    columns = [index for index, head in enumerate(table.columns) if head == name or len(texts[head]) > 1]
-    rows = tuple(tuple(row[index] for index in columns) for row in table.rows)
+def _facts(evaluation: Evaluation) -> dict[str, Cell]:
+    """Return fact -> value of the basis of an evaluation's scores, a dash for an unknown one."""
+
+    def recorded(*keys: str) -> str:
+        fields = (value_at(provenance, *keys) for provenance in evaluation.provenance.values())
+        texts = (", ".join(map(str, field)) if isinstance(field, list) else str(field or _UNKNOWN) for field in fields)
+        return "; ".join(dict.fromkeys(texts))
+
     return {
-        "shared": shared,
-        "provenance": Table(table.title, tuple(table.columns[index] for index in columns), rows),
+        "benchmark": evaluation.kind[0],
+        "settings": ", ".join(dict.fromkeys(row.setting for row in evaluation.rows)),
+        "responses": len(evaluation.rows),
+        "run": recorded("configuration", "run"),
+        "encoder": evaluation.kind[1],
+        "IDK detector": recorded("scoring", "idk_detector"),
+        "judges": recorded("scoring", "judges"),
+        "system prompt": request_fields(evaluation)["system prompt"],
+        "prompts that did not fit": shortened_prompts(evaluation.provenance.values()) or _UNKNOWN,
+        "judge prompts": recorded("scoring", "judge_prompts"),
+        "profiles": recorded("scoring", "profiles"),
+        "data revision": recorded("revision"),
+        "ragtasks": recorded("ragtasks_version"),
+        "made": _time_of(evaluation),
+        "file": files_of(evaluation),
     }
-
-
-def _provenance_text(evaluation: Evaluation, *keys: str) -> str:
-    """Return a field of the results of all harness tasks, each text once. A dash without the field."""
-    texts: dict[str, None] = {}
-    for value in evaluation.provenance.values():
-        field: Any = value
-        for key in keys:
-            field = field.get(key) if isinstance(field, Mapping) else None
-        texts[", ".join(map(str, field)) if isinstance(field, list) else str(field or _UNKNOWN)] = None
-    return "; ".join(texts)
 
 
 def _time_of(evaluation: Evaluation) -> str:
