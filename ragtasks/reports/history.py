@@ -111,25 +111,28 @@ def read_file(path: Path) -> tuple[Entry, ...]:
     Raises:
         BenchmarkFileError: there is not exactly one results file, or it is unreadable.
     """
-    files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
-    if len(files) != 1:
-        raise _results_error(path, f"{len(files)} results files: {', '.join(map(str, files))}" if files else "none")
+    file, _ = _only_results_file(path)
     try:
-        return tuple(entries_of(files[0])[0])
+        return tuple(entries_of(file)[0])
     except RagtasksError:
         raise
     except _BROKEN as error:
-        raise _results_error(files[0], f"{type(error).__name__}: {error}") from error
+        raise _results_error(file, f"{type(error).__name__}: {error}") from error
 
 
 def files_of_results(path: Path) -> list[Path]:
     """Return one results file, or that of a folder, and its samples files."""
-    files = _files(path)
-    results_files = [(file, match["time"]) for file in files if (match := _RESULTS.fullmatch(file.name))]
-    if len(results_files) != 1:
-        raise _results_error(path, f"{len(results_files)} results files" if results_files else "none")
-    ((file, time),) = results_files
+    file, time = _only_results_file(path)
     return [file, *sorted(file.parent.glob(f"samples_*_{glob.escape(time)}.jsonl"))]
+
+
+def _only_results_file(path: Path) -> tuple[Path, str]:
+    """Return the only results file at a path or in a folder, and the time in its name."""
+    files = [(file, match["time"]) for file in _files(path) if (match := _RESULTS.fullmatch(file.name))]
+    if len(files) != 1:
+        found = f"{len(files)} results files: {', '.join(str(file) for file, _ in files)}" if files else "none"
+        raise _results_error(path, found)
+    return files[0]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -141,18 +144,15 @@ def _files(folder: Path) -> list[Path]:
 
 
 def select_entries(
-    entries: Iterable[Entry],
+    entries: Sequence[Entry],
     *,
     benchmark: str | None = None,
     model: str | None = None,
     setting: str | None = None,
 ) -> list[Entry]:
     """Return the entries that match all filters, in order."""
-    entries = list(entries)
     _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
-    _check(
-        "setting", setting, {*(known_setting.value for known_setting in Setting), *(entry.setting for entry in entries)}
-    )
+    _check("setting", setting, {*(member.value for member in Setting), *(entry.setting for entry in entries)})
     return [
         entry
         for entry in entries
@@ -366,10 +366,8 @@ def _aggregate(name: str, n: int, tasks: Sequence[str], results: Mapping[str, An
 
     For several harness tasks, the result has no value.
     """
-    scores = [value_at(results, "results", task) or {} for task in tasks]
-    values = [
-        value for scores_of_task in scores for key, value in scores_of_task.items() if key.partition(",")[0] == name
-    ]
+    scores = [score for task in tasks for score in (value_at(results, "results", task) or {}).items()]
+    values = [value for key, value in scores if key.partition(",")[0] == name]
     if not values:
         return None
     value = values[0] if len(tasks) == 1 and isinstance(values[0], float | int) else None
@@ -432,11 +430,8 @@ def _entry_of_task(
         metrics.append(Metric(full, description, direction if isinstance(direction, bool) else None))
         means[full] = Value(value, n, n)
     columns = _columns_of(task, metrics)
-    for column_mean in mean_columns(list(columns.values())):
-        estimate = column_mean.estimate
-        means[column_mean.column.metric] = replace(
-            means[column_mean.column.metric], low=estimate.low, high=estimate.high
-        )
+    for key, mean in zip(columns, mean_columns(list(columns.values())), strict=True):
+        means[key] = replace(means[key], low=mean.estimate.low, high=mean.estimate.high)
     directed = [metric.name for metric in metrics if metric.name in columns and metric.higher_is_better is not None]
     return Entry(
         source=path,
@@ -604,13 +599,8 @@ def render_list(entries: Sequence[Entry], folder: Path) -> str:
         # Scores of our tasks contain the total; those of lm_eval tasks may have no meaning for missing documents.
         n = f"{entry.n} of {entry.n_tasks}" if entry.of_lm_eval and entry.n_tasks else str(entry.n)
         names = (time_text(entry), entry.model, entry.title, entry.setting, provenance["run"], n, scores)
-        basis = (
-            provenance["encoder"],
-            provenance["judges"],
-            provenance["requests"][:_SHORT],
-            below(entry.source, folder),
-        )
-        rows.append((*names, *basis))
+        requests, file = provenance["requests"][:_SHORT], below(entry.source, folder)
+        rows.append((*names, provenance["encoder"], provenance["judges"], requests, file))
     table = markdown_table(header, rows)
     notes = [SAMPLE_NOTE] if any(entry.is_sample for entry in entries) else []
     return "\n".join([*table, "", f"evaluations: {len(entries)}", *notes])
