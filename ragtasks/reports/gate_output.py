@@ -12,7 +12,6 @@ from ragtasks.reports.gate import Gate, GateRow, GateStatus, count_of_tests, is_
 from ragtasks.statistics import CONVERSATIONS
 from ragtasks.tables import (
     Cell,
-    Difference,
     Format,
     Section,
     Table,
@@ -143,11 +142,10 @@ def _is_power_unknown(row: GateRow) -> bool:
 
 
 def _cells(row: GateRow) -> tuple[Cell, ...]:
-    n, difference = row.change.n_values, row.change
-    change = Difference(difference.value, n, n + difference.n_unscored, difference.low, difference.high)
-    means = (Value(row.baseline, n, n), Value(row.candidate, n, n))
-    least = Value(row.least_margin, n, n)
-    return (row.setting, row.slice, _metric(row), *means, change, f"{row.margin:g}", row.verdict.value, least, row.why)
+    n, margin = row.change.n_values, f"{row.margin:g}"
+    baseline, candidate, least = (Value(number, n, n) for number in (row.baseline, row.candidate, row.least_margin))
+    change = (baseline, candidate, row.change.difference_cell, margin, row.verdict.value, least)
+    return (row.setting, row.slice, _metric(row), *change, row.why)
 
 
 def _metric(row: GateRow) -> str:
@@ -155,20 +153,10 @@ def _metric(row: GateRow) -> str:
 
 
 def _power_cells(row: GateRow) -> tuple[Cell, ...]:
-    n = row.change.n_values
-    margin = f"{row.margin:g}" if math.isfinite(row.margin) else "-"
+    n, margin = row.change.n_values, f"{row.margin:g}" if math.isfinite(row.margin) else "-"
     least, drop = Value(row.least_margin, n, n), Value(row.found_drop, n, n)
-    return (
-        row.setting,
-        row.slice,
-        _metric(row),
-        row.change.n_clusters,
-        n,
-        margin,
-        least,
-        drop,
-        row.change.reason_over(row.units),
-    )
+    power = (row.change.n_clusters, n, margin, least, drop, row.change.reason_over(row.units))
+    return (row.setting, row.slice, _metric(row), *power)
 
 
 def _csv_row(row: GateRow) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,6 +87,11 @@ class Estimate:
     def cell(self) -> Value:
         """The mean as a table cell, with its interval and coverage."""
         return Value(self.value, self.n_values, self.n_values + self.n_unscored, self.low, self.high)
+
+    @property
+    def difference_cell(self) -> Difference:
+        """The mean of differences as a table cell, with its sign."""
+        return Difference(self.value, self.n_values, self.n_values + self.n_unscored, self.low, self.high)
 
     def reason_over(self, units: str) -> str:
         """Return why there is no interval, with another name of the clusters."""
@@ -481,42 +487,26 @@ def estimate_quantile(values: Sequence[float | None], clusters: Sequence[str], s
     If all of `n` clusters are below a limit, the true share below it may still be as low as 0.025 ** (1 / n). With few
     clusters there is therefore no upper end, and then no interval.
     """
-    scored = sorted({value for value in values if value is not None})
-    n_values = sum(value is not None for value in values)
+    scored = sorted(value for value in values if value is not None)
     if not scored:
         return Value(None, 0, len(values))
+    point = scored[max(0, math.ceil(share * len(scored) - ROUNDING) - 1)]
 
-    def share_up_to(limit: float) -> tuple[float, float, float] | None:
+    def interval_up_to(limit: float) -> tuple[float, float]:
+        """Return the ends of the interval of the share of values up to a limit."""
         estimate = estimate_mean([None if v is None else float(v <= limit) for v in values], clusters, (0.0, 1.0))
-        if estimate.value is None or estimate.reason not in {"", NOTHING_VARIES}:
-            return None
         if estimate.low is not None and estimate.high is not None:
-            return estimate.value, estimate.low, estimate.high
-        unseen = (LEVEL / 2) ** (1 / estimate.n_clusters)
-        ends = {1.0: (unseen, 1.0), 0.0: (0.0, 1 - unseen)}.get(estimate.value, (estimate.value, estimate.value))
-        return estimate.value, *ends
+            return estimate.low, estimate.high
+        unseen, value = (LEVEL / 2) ** (1 / estimate.n_clusters), estimate.value or 0.0
+        return {1.0: (unseen, 1.0), 0.0: (0.0, 1 - unseen)}.get(value, (value, value))
 
-    order = sorted(value for value in values if value is not None)
-    point = order[max(0, math.ceil(share * n_values - ROUNDING) - 1)]
-    if share_up_to(scored[-1]) is None:
-        return Value(point, n_values, len(values))
-    low = _first_true(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[2] >= share)
-    high = _first_true(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[1] >= share)
-    return Value(point, n_values, len(values), *((low, high) if low is not None and high is not None else ()))
-
-
-def _first_true(ordered: Sequence[float], is_true: Callable[[float], bool]) -> float | None:
-    """Return the first of ascending numbers that satisfies a condition; None if the last number does not.
-
-    All numbers after the first must satisfy the condition too.
-    """
-    if not is_true(ordered[-1]):
-        return None
-    left, right = 0, len(ordered) - 1
-    while left < right:
-        middle = (left + right) // 2
-        left, right = (left, middle) if is_true(ordered[middle]) else (middle + 1, right)
-    return ordered[left]
+    limits = sorted({*scored})
+    if len({name for value, name in zip(values, clusters, strict=True) if value is not None}) < MIN_CLUSTERS:
+        return Value(point, len(scored), len(values))
+    low = bisect.bisect_left(limits, True, key=lambda limit: interval_up_to(limit)[1] >= share)
+    high = bisect.bisect_left(limits, True, key=lambda limit: interval_up_to(limit)[0] >= share)
+    ends = (limits[low], limits[high]) if high < len(limits) else ()
+    return Value(point, len(scored), len(values), *ends)
 
 
 def estimate_ratio(values: Sequence[float | None], amounts: Sequence[float | None], clusters: Sequence[str]) -> Value:
@@ -546,8 +536,7 @@ def estimate_ratio(values: Sequence[float | None], amounts: Sequence[float | Non
 
 def _root(end: Callable[[float], float | None], start: float, reach: float) -> float | None:
     """Return the zero of a decreasing interval end on one side of a start; None if there is none."""
-    inside = start
-    outside = start + reach
+    inside, outside = start, start + reach
     for _ in range(_MOST_DOUBLINGS):
         value = end(outside)
         if value is None or (value > 0) == (reach < 0):
@@ -671,14 +660,7 @@ class Comparison:
     @property
     def cell(self) -> Difference:
         """The difference as a table cell, with its sign."""
-        difference = self.difference
-        return Difference(
-            difference.value,
-            difference.n_values,
-            difference.n_values + difference.n_unscored,
-            difference.low,
-            difference.high,
-        )
+        return self.difference.difference_cell
 
     @property
     def differences(self) -> dict[str, float | None]:
