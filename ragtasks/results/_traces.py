@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError
+from ragtasks.errors import BenchmarkFileError, shortened_list
 from ragtasks.files import Problems, json_lines, parse_json, parse_time
 from ragtasks.results._own_rows import is_own_row, message_text
 
@@ -134,11 +134,8 @@ class _Spans:
     @property
     def notes(self) -> list[str]:
         """Summary of the unreadable lines."""
-        return (
-            [f"{len(self.unreadable)} spans or lines are unreadable: {_shortened_list(self.unreadable)}"]
-            if self.unreadable
-            else []
-        )
+        listed = shortened_list(self.unreadable, _MAX_LISTED)
+        return [f"{len(self.unreadable)} spans or lines are unreadable: {listed}"] if listed else []
 
     def read(self, location: str, row: Mapping[str, Any]) -> None:
         """Read the spans of a line or row."""
@@ -152,11 +149,6 @@ class _Spans:
                 self.unreadable.append(f"{location} ({error})")
             else:
                 self.by_trace[span.trace_id][span.span_id, hash(repr(span))] = span
-
-
-def _shortened_list(texts: Sequence[str]) -> str:
-    remainder = [f"and {len(texts) - _MAX_LISTED} more"] if len(texts) > _MAX_LISTED else []
-    return ", ".join([*texts[:_MAX_LISTED], *remainder])
 
 
 # Conversion of lines to spans. The five forms of a line are detected by their keys.
@@ -334,7 +326,7 @@ def _rows_of_traces(by_trace: Mapping[str, Mapping[Any, _Span]]) -> Traces:
     ordered = [sorted(spans.values(), key=_begin) for spans in by_trace.values()]
     ordered.sort(key=lambda spans: _begin(spans[0]))
     rows = [row for spans in ordered for row in _rows(spans, counts)]
-    notes = (f"{n.total()} {_NOTES[name]}: {_shortened_list(list(+n))}" for name, n in counts.items() if +n)
+    notes = (f"{n.total()} {_NOTES[name]}: {shortened_list(list(+n), _MAX_LISTED)}" for name, n in counts.items() if +n)
     return Traces(tuple(rows), tuple(notes))
 
 
