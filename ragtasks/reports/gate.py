@@ -48,6 +48,7 @@ from ragtasks.reports.tables import (
     column_of,
     is_undefined,
     row_slices,
+    valued_metrics,
     warnings_and_remarks,
 )
 from ragtasks.results import (
@@ -592,9 +593,7 @@ def _offered(side: GatedSystem) -> list[str]:
     """Return the metrics with a value in any response."""
     if side.harness:
         return list(side.metrics)
-    valued = {
-        name for rows in side.rows.values() for row in rows for name, value in row.values.items() if value is not None
-    }
+    valued = valued_metrics(row for rows in side.rows.values() for row in rows)
     return [name for name in side.metrics if name in valued]
 
 

@@ -19,7 +19,7 @@ from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import GROUP, SAMPLE_NOTE, Entry, History, below, mean_text, time_text
 from ragtasks.reports.page import asset_text, content_policy, template
-from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline
+from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_ahead, is_baseline
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Comparison, compare_columns, holm, pairs_without_best
 from ragtasks.tables import coded, fixed, grouped, p_text
@@ -139,7 +139,6 @@ def _table(entries: Sequence[Entry]) -> Board:
     first = next(directed, None)
     has_empty = any(entry.has_empty for entry in entries)
     main = {metric.name for entry in entries for metric in entry.main_metrics}
-
     cost = _cost(entries)
 
     def order_key(metric: Metric) -> tuple[bool, ...]:
@@ -148,18 +147,14 @@ def _table(entries: Sequence[Entry]) -> Board:
         return (metric is not first, not is_empty, metric.name != cost, *is_behind)
 
     order = sorted(offered, key=order_key)
-    shared = {field: entries[0].provenance[field] for field in DECISIVE}
-    fields = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
-    board_standings = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
-    board_standings = _with_front(board_standings, cost)
-    too_few = _too_few(entries)
+    too_few, missing = _too_few(entries), _missing(entries)
+    ranked = standings(entries, order[0], is_partial=bool(missing)) if order else []
     marked = [] if too_few else order
-    best = {metric.name: value for metric in marked if (value := _best(board_standings, metric)) is not None}
-    missing = _missing(entries)
+    best = {metric.name: value for metric in marked if (value := _best(ranked, metric)) is not None}
     return Board(
         title=entries[0].title,
-        shared=shared,
-        request_fields=fields,
+        shared={field: entries[0].provenance[field] for field in DECISIVE},
+        request_fields=tuple(field for field in REQUEST_FIELDS if len({e.provenance[field] for e in entries}) > 1),
         metrics=tuple(order),
         best=best,
         has_empty=has_empty,
@@ -169,7 +164,7 @@ def _table(entries: Sequence[Entry]) -> Board:
         cost=cost,
         missing=missing,
         too_few=too_few,
-        standings=tuple(board_standings),
+        standings=tuple(_with_front(ranked, cost)),
     )
 
 
@@ -306,7 +301,5 @@ def _with_comparison(standing: Standing, name: str, pairs: dict[str, Comparison]
     if name not in pairs:
         return replace(standing, is_best=name == "0")
     difference, p = pairs[name].difference, pairs[name].adjusted_p
-    value = difference.value or 0.0
-    is_ahead = bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
-    untested = difference.reason if p is None else ""
-    return replace(standing, difference=difference.value, p=p, untested=untested, is_ahead=is_ahead)
+    untested, ahead = difference.reason if p is None else "", is_ahead(difference, metric)
+    return replace(standing, difference=difference.value, p=p, untested=untested, is_ahead=ahead)

@@ -23,7 +23,7 @@ from ragtasks.metrics import (
     k_precision,
 )
 from ragtasks.records import IdkVerdict, Setting, Task, Trajectory
-from ragtasks.reports.tables import NOT_USED, loss_class
+from ragtasks.reports.tables import NOT_USED, loss_class, valued_metrics
 from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names
 from ragtasks.tables import grouped
 
@@ -285,8 +285,7 @@ def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
 
 
 def _first_metric(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Metric | None:
-    rows = [row for evaluation in evaluations for row in evaluation.rows]
-    valued = {name for row in rows for name, value in row.values.items() if value is not None}
+    valued = valued_metrics(row for evaluation in evaluations for row in evaluation.rows)
     present = {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued}
     return next((present[name] for name in (*metrics, *present) if name in present), None)
 

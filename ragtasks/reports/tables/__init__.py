@@ -1,7 +1,13 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
 from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section, warnings_and_remarks
+from ragtasks.reports.tables._conclusion import (
+    SAMPLE_WARNING,
+    TO_THE_BEST,
+    is_ahead,
+    summary_section,
+    warnings_and_remarks,
+)
 from ragtasks.reports.tables._conversations import (
     CONVERSATION_METRICS,
     SURVIVAL,
@@ -36,6 +42,7 @@ from ragtasks.reports.tables._scores import (
     means_table,
     missing_from,
     row_slices,
+    valued_metrics,
 )
 from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of, spending_line
 
@@ -71,6 +78,7 @@ __all__ = [
     "failed_turn_definition",
     "front_of",
     "has_failed",
+    "is_ahead",
     "is_baseline",
     "is_undefined",
     "loss_class",
@@ -83,5 +91,6 @@ __all__ = [
     "row_slices",
     "spending_line",
     "summary_section",
+    "valued_metrics",
     "warnings_and_remarks",
 ]

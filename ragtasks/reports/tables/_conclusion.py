@@ -15,13 +15,14 @@ from ragtasks.reports.tables._scores import (
     by_setting,
     checked_answers,
     column_of,
+    has_values,
     is_baseline,
     is_undefined,
     mean_of,
-    missing_from,
-    offered_tasks,
+    missing_tasks,
     plain_mean,
     score_cell,
+    valued_metrics,
     with_sides,
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
@@ -76,20 +77,19 @@ def conclusion(
         legend = (turn_error_sentence(evaluations), *warnings)
         return replace(table, title="Conclusion", legend=tuple(filter(None, legend))), rows_sentence(evaluations[0])
     rows_of = _rows_of(evaluations)
-    offered = offered_tasks(evaluations)
-    n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
-    complete = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
+    n_tasks = {} if is_own else missing_tasks(evaluations)
+    complete = {key: rows for key, rows in rows_of.items() if key not in n_tasks}
     metric = present[main]
     bests, gaps = _differences(complete, metric)
     comparison_texts = {
         (setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in gaps)
     }
-    comparison_texts |= {key: _difference_text(*gap, is_ahead=_is_ahead(gap[0], metric)) for key, gap in gaps.items()}
+    comparison_texts |= {key: _difference_text(*gap, metric) for key, gap in gaps.items()}
     more_metrics = _more_metrics(evaluations, present, main, requested)
     table_rows: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
-        scores = [score_cell(rows, name, present, n_tasks=n_tasks[key]) for name in (main, *more_metrics)]
-        rank = "baseline" if is_baseline(key[1]) else "-" if n_tasks[key] is None else "fewer tasks: not ranked"
+        scores = [score_cell(rows, name, present, n_tasks=n_tasks.get(key)) for name in (main, *more_metrics)]
+        rank = "baseline" if is_baseline(key[1]) else "fewer tasks: not ranked" if key in n_tasks else "-"
         comparison = [comparison_texts.get(key, rank)] if comparison_texts else []
         table_rows.append((*key[is_own:], len(rows), scores[0], *comparison, *scores[1:]))
     heads = ("setting", "model", "n", main, *([TO_THE_BEST] if comparison_texts else []), *more_metrics)[is_own:]
@@ -141,7 +141,7 @@ def _lead_sentence(
     main, (setting, best) = metric.name, list(bests.items())[-1]
     score = cell_text(mean_of(rows_of[setting, best], main, metric.bounds))
     gap_of = {model: gap for (name, model), gap in gaps.items() if name == setting}
-    rivals = {model: difference for model, (difference, _) in gap_of.items() if _is_ahead(difference, metric)}
+    rivals = {model: difference for model, (difference, _) in gap_of.items() if is_ahead(difference, metric)}
     second = _best([column_of(rows_of[setting, model], metric, model) for model in gap_of], metric)
     has_lead = bool(gap_of) and all(_is_significant(difference) for difference in gap_of.values())
     in_setting = f" in {setting}" if setting else ""
@@ -163,7 +163,7 @@ def _lead_sentence(
         ahead = _gap_text(*gap_of[second], f" of {second}") if is_paired else f"but {second} answered other tasks"
         opening = f"{best} {verb} {main} {score}{location}, {ahead}"
     behind = {name: gaps[name, best] for name in bests if (name, best) in gaps}
-    elsewhere = [name for name, gap in behind.items() if _is_significant(gap) and not _is_ahead(gap[0], metric)]
+    elsewhere = [name for name, gap in behind.items() if _is_significant(gap) and not is_ahead(gap[0], metric)]
     leads = "".join(f"; in {name} {bests[name]} leads" for name in elsewhere)
     return f"{opening}{leads}."
 
@@ -177,7 +177,7 @@ def _is_significant(gap: _Gap) -> bool:
     return gap[1] is not None and gap[1] <= LEVEL
 
 
-def _is_ahead(difference: Estimate, metric: Metric) -> bool:
+def is_ahead(difference: Estimate, metric: Metric) -> bool:
     """Return whether a model is better than the best on the tasks that both scored.
 
     The best has the best mean of all tasks.
@@ -254,10 +254,11 @@ def _best(columns: Sequence[Column], metric: Metric) -> str | None:
     return (max if metric.higher_is_better else min)(means, key=means.__getitem__)
 
 
-def _difference_text(difference: Estimate, p: float | None, *, is_ahead: bool) -> str:
+def _difference_text(difference: Estimate, p: float | None, metric: Metric) -> str:
     if difference.value is None:
         return "no shared tasks"
-    gap = fixed(difference.value) + (f" ahead on the {difference.n_values} tasks that both scored" if is_ahead else "")
+    ahead = f" ahead on the {difference.n_values} tasks that both scored" if is_ahead(difference, metric) else ""
+    gap = f"{fixed(difference.value)}{ahead}"
     if p is None:
         return f"{gap}, not tested ({difference.reason})"
     return f"{gap} (p {p_text(p)})"
@@ -266,7 +267,7 @@ def _difference_text(difference: Estimate, p: float | None, *, is_ahead: bool) -
 def _warnings(
     evaluations: Sequence[Evaluation],
     rows_of: Mapping[_Group, Sequence[ScoredAnswer]],
-    n_tasks: Mapping[_Group, int | None],
+    n_tasks: Mapping[_Group, int],
     present: Mapping[str, Metric],
     main: str,
 ) -> Iterator[str]:
@@ -275,11 +276,14 @@ def _warnings(
         yield SAMPLE_WARNING
     if no_main := unscored_main(evaluations, present):
         yield f"{unscored_sentence(evaluations[0], no_main)}, so models are ranked by {main}."
-    incomplete = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
+    incomplete = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if key in n_tasks}
     yield from _remark_line("Missing tasks: not comparable with complete evaluations", incomplete)
     is_listed = evaluations[0].has_own_rows and len(evaluations) == 1  # its table has the count of every score
     listed = {} if is_listed else rows_of
-    unscored = {key: sum(_is_unexpectedly_unscored(row, present[main]) for row in rows) for key, rows in listed.items()}
+    unscored = {
+        key: sum(row.values.get(main) is None and not is_undefined(row, present[main]) for row in rows)
+        for key, rows in listed.items()
+    }
     yield from _remark_line(
         f"Coverage: {main} is missing for some responses",
         {key: f"{n} of {len(rows_of[key])}" for key, n in unscored.items() if n},
@@ -359,16 +363,11 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
     Such scores cover a part of the tasks and favor the decision.
     """
-    for text, stopped in grouped(
-        evaluations, lambda evaluation: early_stop_text(evaluation.provenance.values())
-    ).items():
+    early = "Stopping early tends to overestimate differences"
+    by_decision = grouped(evaluations, lambda evaluation: early_stop_text(evaluation.provenance.values()))
+    for text, stopped in by_decision.items():
         if text:
-            early = "Stopping early tends to overestimate differences"
             yield f"Partial judging of {' and '.join(evaluation.model for evaluation in stopped)}: {text}. {early}."
-
-
-def _is_unexpectedly_unscored(row: ScoredAnswer, metric: Metric) -> bool:
-    return row.values.get(metric.name) is None and not is_undefined(row, metric)
 
 
 def _remark_line(remark: str, texts: Mapping[_Group, str]) -> Iterator[str]:
@@ -390,7 +389,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     if evaluation.has_own_rows:
         return Section(f"Your rows: {evaluation.model}", {}, (rows_table(evaluation),))
     rows = evaluation.rows
-    valued = {name for row in rows for name, value in row.values.items() if value is not None}
+    valued = valued_metrics(rows)
     present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
     main = [name for name in present if name not in _NOT_MAIN][:1]
     missing_main = unscored_main([evaluation], present)
@@ -434,7 +433,7 @@ def _described_rows(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> 
     return tuple(
         (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
         for metric in metrics
-        if any(row.values.get(metric.name) is not None for row in rows)
+        if has_values(rows, metric.name)
     )
 
 

@@ -17,10 +17,10 @@ from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
     by_setting,
+    has_values,
     is_undefined,
     metric_columns,
-    missing_from,
-    offered_tasks,
+    missing_tasks,
     row_slices,
 )
 from ragtasks.reports.tables._usage import METRICS as USAGE
@@ -172,13 +172,12 @@ def conversations_by_system(
     """
     metrics = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     metric = metrics.get(definition.metric or "")
-    systems, offered = dict(by_setting(evaluations)), offered_tasks(evaluations)
+    systems, missing = dict(by_setting(evaluations)), missing_tasks(evaluations)
     expected: dict[tuple[str, str], set[int]] = {}
     for (setting, model), rows in systems.items():
-        is_cut = missing_from(rows, offered.get((model, setting))) is not None
         for row in rows:
             turns = expected.setdefault((model if across_settings else setting, row.task.conversation_id), set())
-            turns |= set(range(1, row.task.turn + 1)) if is_cut else {row.task.turn}
+            turns |= set(range(1, row.task.turn + 1)) if (setting, model) in missing else {row.task.turn}
     found = {}
     for (setting, model), rows in systems.items():
         group = model if across_settings else setting
@@ -266,11 +265,11 @@ def conversation_tables(
 
 def _cut_note(evaluations: Sequence[Evaluation], systems: Collection[tuple[str, str]]) -> str:
     """Return a sentence about systems with missing tasks, or an empty text."""
-    offered = offered_tasks(evaluations)
+    missing, rows_of = missing_tasks(evaluations), dict(by_setting(evaluations))
     counts = [
-        f"{model} in {setting} ({len(rows)} of {n_tasks})"
-        for (setting, model), rows in by_setting(evaluations)
-        if (setting, model) in systems and (n_tasks := missing_from(rows, offered.get((model, setting)))) is not None
+        f"{system[1]} in {system[0]} ({len(rows_of[system])} of {n_tasks})"
+        for system, n_tasks in missing.items()
+        if system in systems
     ]
     return _CUT.format(", ".join(counts)) if counts else ""
 
@@ -324,7 +323,7 @@ def _half(conversations: _Conversations) -> str:
 def _mean_columns(rows: Sequence[ScoredAnswer], main: Metric | None) -> _Columns:
     """Return the columns of the main score and of tokens and seconds per answer, if any row has them."""
     metrics = {**({main.name: main} if main else {}), **{name: USAGE[name] for name in _USAGE}}
-    names = [name for name in metrics if any(row.values.get(name) is not None for row in rows)]
+    names = [name for name in metrics if has_values(rows, name)]
 
     def over_rows(mean: Callable[[Sequence[ScoredAnswer]], Cell]) -> Callable[[_Conversations], Cell]:
         return lambda conversations: mean(_rows(conversations))

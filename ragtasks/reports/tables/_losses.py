@@ -117,8 +117,13 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
         return ""  # the settings were not evaluated, so no loss is expected
     if not summaries:
         return f"{TITLE}: unknown, because no model has scores in both settings."
-    more = f"; {len(summaries) - _MAX_MODELS} more models" if len(summaries) > _MAX_MODELS else ""
-    return f"{TITLE} ({metric}): {'; '.join(summaries[:_MAX_MODELS])}{more}."
+    return f"{TITLE} ({metric}): {of_first_models(summaries)}."
+
+
+def of_first_models(phrases: Sequence[str]) -> str:
+    """Return phrases about models as a part of a sentence: the first few, and the number of the others."""
+    more = [f"{len(phrases) - _MAX_MODELS} more models"] if len(phrases) > _MAX_MODELS else []
+    return "; ".join([*phrases[:_MAX_MODELS], *more])
 
 
 def _summary(split: _ModelLosses) -> str:

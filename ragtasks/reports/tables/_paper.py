@@ -12,9 +12,9 @@ from dataclasses import replace
 from ragtasks.metrics import Metric
 from ragtasks.published import PublishedTable, published_subsets, published_table
 from ragtasks.records import Answerability, Setting
-from ragtasks.reports.tables._published import official_judge, with_passages_of_setting
+from ragtasks.reports.tables._published import official_judge, recorded_scoring, with_passages_of_setting
 from ragtasks.reports.tables._scores import BOTH_SIDES, by_setting, metric_columns, row_slices, with_sides
-from ragtasks.results import Evaluation, ScoredAnswer, value_at
+from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.statistics import estimate_mean
 from ragtasks.tables import Cell, Table, Value, table_of
 
@@ -81,7 +81,7 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
     answers = tuple(_answer_rows(evaluations, metric_columns(names, present), paper))
     if answers and names:
         _, encoder, detector = evaluations[0].kind
-        judges = ", ".join(sorted(_judges(evaluations))) or "none"
+        judges = ", ".join(sorted({str(judge or "none") for (judge,) in recorded_scoring(evaluations, "judges")}))
         note = _ANSWERS_NOTE.format(encoder=encoder, judges=judges, detector=detector)
         yield Table("Compared with the paper: Table 5", ("setting", "model", "by", "n", *names), answers, note)
     # Models with up to five retrieved passages in the prompt.
@@ -108,14 +108,6 @@ def _comparable(evaluations: Sequence[Evaluation], paper: PublishedTable) -> lis
     has_encoder = evaluations[0].kind[1] == paper.encoder
     fulfilled = {"rb_alg": has_encoder, "rl_f": has_judge, "rb_llm": has_judge}
     return [name for name in paper.metrics if fulfilled.get(name.removesuffix("_raw"), True)]
-
-
-def _judges(evaluations: Sequence[Evaluation]) -> set[str]:
-    return {
-        str(value_at(provenance, "scoring", "judges") or "none")
-        for evaluation in evaluations
-        for provenance in evaluation.provenance.values()
-    }
 
 
 def _answer_rows(

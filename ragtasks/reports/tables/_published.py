@@ -52,7 +52,7 @@ def _matching(
 ) -> Iterator[tuple[PublishedTable, list[str], dict[str, list[_Scored]]]]:
     """Yield each table with equal conditions, its comparable metrics, and our rows by setting."""
     benchmark, encoder, _ = evaluations[0].kind
-    judge, detectors = official_judge(evaluations), _scoring(evaluations, "idk_detector")
+    judge, detectors = official_judge(evaluations), recorded_scoring(evaluations, "idk_detector")
     is_comparable = judge and all(str(detector).startswith("judge ") for (detector,) in detectors)
     for published in published_tables(benchmark) if is_comparable else ():
         names = [name for name in published.metrics if name in present]
@@ -67,7 +67,7 @@ def _matching(
 
 def official_judge(evaluations: Sequence[Evaluation]) -> str:
     """Return the only judge of all scores, without its provider; empty with several or without the official prompts."""
-    scoring = _scoring(evaluations, "judges", "judge_prompts")
+    scoring = recorded_scoring(evaluations, "judges", "judge_prompts")
     judges, prompts = scoring.pop() if len(scoring) == 1 else ("", "")
     is_only = prompts == "official" and ", " not in str(judges)
     return str(judges).rpartition("/")[2] if is_only else ""
@@ -86,7 +86,7 @@ def with_passages_of_setting(evaluations: Sequence[Evaluation]) -> list[Evaluati
     ]
 
 
-def _scoring(evaluations: Sequence[Evaluation], *keys: str) -> set[tuple[object, ...]]:
+def recorded_scoring(evaluations: Sequence[Evaluation], *keys: str) -> set[tuple[object, ...]]:
     """Return the values of keys under `scoring`, of all harness tasks, each combination once."""
     return {
         tuple(value_at(provenance, "scoring", key) for key in keys)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ragtasks.judges import drift_of
 from ragtasks.metrics import Metric
-from ragtasks.reports.tables._scores import by_setting, estimate_of, plain_mean, repeatability_of
+from ragtasks.reports.tables._scores import by_setting, estimate_of, has_values, plain_mean, repeatability_of
 from ragtasks.results import Evaluation, ScoredAnswer, anchors_in, drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
 from ragtasks.tables import Cell, Difference, Table, Value, fixed, grouped, p_text
@@ -63,9 +63,8 @@ def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
     """Return whether a score depends on judges, directly or through a judge's label of refusals that changed it."""
     if metric.name == _COVERAGE or metric.of_all is not None:
         return False
-    has_value = any(row.values.get(metric.name) is not None for row in rows)
     moved = any(values.get(metric.name) != row.values.get(metric.name) for row in rows for values in row.again)
-    return has_value and (metric.needs_judges or moved)
+    return has_values(rows, metric.name) and (metric.needs_judges or moved)
 
 
 def repeats_table(evaluations: Sequence[Evaluation]) -> list[Table]:

@@ -55,14 +55,16 @@ from ragtasks.reports.tables._scores import (
     by_setting,
     empty_note,
     error_table,
+    has_values,
     is_baseline,
     mean_of,
     metric_columns,
     missing_baselines,
     missing_from,
-    offered_tasks,
+    missing_tasks,
     row_slices,
     score_cell,
+    valued_metrics,
     with_baselines,
     with_sides,
 )
@@ -176,10 +178,8 @@ def _section(evaluations: Sequence[Evaluation], options: ReportOptions) -> Secti
     opening, sentence = conclusion(evaluations, present, metrics[0], metrics[1:]) if metrics else (None, "")
     tables = [] if opening and options.only_conclusion else _tables(evaluations, present, metrics, options)
     provenance = {**scored_on(evaluations[0]), **request_differences(evaluations), **_notes(evaluations)}
-    tables += [
-        *added_tables(options.tables, evaluations),
-        *([people_table(evaluations, options.rated)] if options.rated else []),
-    ]
+    tables += added_tables(options.tables, evaluations)
+    tables += [people_table(evaluations, options.rated)] if options.rated else []
     return Section(evaluations[0].kind[0], provenance, tuple(tables), opening, sentence)
 
 
@@ -209,29 +209,19 @@ def _tables(
         *card_tables(evaluations),
         *anchors_table(evaluations),
         *repeats_table(evaluations),
-        *(
-            table
-            for metric_and_setting in of_settings
-            for table in own_history_tables(evaluations, *metric_and_setting)
-        ),
+        *(table for metric, setting in of_settings for table in own_history_tables(evaluations, metric, setting)),
         *(table for name in metrics for table in gain_tables(evaluations, present[name])),
         *recall_tables(evaluations),
         *behaviour_tables(evaluations),
         *(table for name in metrics for table in loss_tables(evaluations, name)),
-        *(_by_dimension(with_rules, *metric_and_setting) for metric_and_setting in of_settings),
+        *(_by_dimension(with_rules, metric, setting) for metric, setting in of_settings),
         error_table(with_rules, [present[name] for name in metrics]),
     ]
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
     """Return the metrics with a value in any response, in the order of the suite, without usage metrics."""
-    valued = {
-        name
-        for evaluation in evaluations
-        for row in evaluation.rows
-        for name, value in row.values.items()
-        if value is not None
-    }
+    valued = valued_metrics(row for evaluation in evaluations for row in evaluation.rows)
     richest = max(evaluations, key=lambda evaluation: len(evaluation.suite))  # the agentic suite has all metrics
     return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES}
 
@@ -289,14 +279,12 @@ def _overview_table(
     columns = [name for name in columns if name not in COVERAGES or (name in below_1 and not is_main_missing)]
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
-    offered = offered_tasks(evaluations)
+    missing = missing_tasks(evaluations)
     rows: list[tuple[bool, tuple[Cell, ...]]] = []
-    for (setting, model), chosen in by_setting(
-        evaluations, lambda row: included is None or row.task.task_id in included
-    ):
-        n_tasks = missing_from(chosen, offered.get((model, setting)) if included is None else len(included))
+    for system, chosen in by_setting(evaluations, lambda row: included is None or row.task.task_id in included):
+        n_tasks = missing.get(system) if included is None else missing_from(chosen, len(included))
         scores = [score_cell(chosen, name, present, n_tasks=n_tasks) for name in columns]
-        rows.append((n_tasks is not None, (setting, model, len(chosen), *scores)))
+        rows.append((n_tasks is not None, (*system, len(chosen), *scores)))
     rows.sort(key=lambda row: (_SETTINGS.index(str(row[1][0])), row[0]))
     heads = ("setting", "model", "n", *columns)
     # The user's own rows have no setting.
@@ -353,15 +341,15 @@ def _ranking(overview: Table) -> Iterator[Table]:
 
 
 def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Table:
-    offered = offered_tasks(evaluations)
+    missing = missing_tasks(evaluations)
     # A baseline derived from labels has a column only if it has a value.
     with_column = {
         evaluation.model for evaluation in evaluations if evaluation.samples or not is_baseline(evaluation.model)
     }
     chosen = [
-        (model, rows, missing_from(rows, offered.get((model, setting))))
+        (model, rows, missing.get((setting, model)))
         for (name, model), rows in by_setting(evaluations)
-        if name == setting and (model in with_column or any(row.values.get(metric.name) is not None for row in rows))
+        if name == setting and (model in with_column or has_values(rows, metric.name))
     ]
     chosen.sort(key=lambda side: side[2] is not None)
     lines: list[tuple[Cell, ...]] = []

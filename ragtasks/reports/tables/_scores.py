@@ -48,6 +48,16 @@ def is_undefined(row: ScoredAnswer, metric: Metric) -> bool:
     return is_undefined_here and row.values.get(metric.name) is None
 
 
+def has_values(rows: Iterable[ScoredAnswer], metric: str) -> bool:
+    """Return whether any row has a value of a metric."""
+    return any(row.values.get(metric) is not None for row in rows)
+
+
+def valued_metrics(rows: Iterable[ScoredAnswer]) -> set[str]:
+    """Return the metrics with a value in any row."""
+    return {name for row in rows for name, value in row.values.items() if value is not None}
+
+
 def metric_columns(
     names: Iterable[str], metrics: Mapping[str, Metric]
 ) -> dict[str, Callable[[Sequence[ScoredAnswer]], Cell]]:
@@ -234,19 +244,19 @@ _NOTE = (
 )
 
 
-def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], int]:
-    """Return (model, setting) -> number of tasks in the setting, if it is known.
+def missing_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], int]:
+    """Return (setting, model) -> number of tasks in the setting, for the systems without rows of some of them.
 
     A baseline derived from labels has no such number. It gets the largest number of the other evaluations.
     """
-    counts = {(evaluation.model, setting): n for evaluation in evaluations for setting, n in evaluation.n_tasks.items()}
+    counts = {(setting, evaluation.model): n for evaluation in evaluations for setting, n in evaluation.n_tasks.items()}
     largest: dict[str, int] = {}
-    for (_, setting), n in counts.items():
+    for (setting, _), n in counts.items():
         largest[setting] = max(n, largest.get(setting, 0))
     return {
-        (evaluation.model, setting): counts.get((evaluation.model, setting), n)
-        for evaluation in evaluations
-        for setting, n in largest.items()
+        system: n_tasks
+        for system, rows in by_setting(evaluations)
+        if (n_tasks := missing_from(rows, counts.get(system, largest.get(system[0])))) is not None
     }
 
 
@@ -291,12 +301,12 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) ->
 
     Metrics without values are left out.
     """
-    offered = offered_tasks(evaluations)
+    missing = missing_tasks(evaluations)
     columns = [
-        column_of(rows, metric, model, group=setting, n_offered=missing_from(rows, offered.get((model, setting))))
+        column_of(rows, metric, model, group=setting, n_offered=missing.get((setting, model)))
         for (setting, model), rows in by_setting(evaluations)
         for metric in metrics
-        if any(row.values.get(metric.name) is not None for row in rows)
+        if has_values(rows, metric.name)
     ]
     return means_table("Standard errors", mean_columns(columns), "setting", "model", "tasks")
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
-from ragtasks.reports.tables._losses import N_EXAMPLES
+from ragtasks.reports.tables._losses import N_EXAMPLES, of_first_models
 from ragtasks.reports.tables._scores import by_setting, is_baseline, mean_of, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import Cell, Table, table_of
@@ -61,9 +61,8 @@ def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
         return ""
     setting = Setting.FULL_RAG.value if Setting.FULL_RAG in systems else list(systems)[-1]
     phrases = [text for model, rows in systems[setting].items() if (text := _most(model, rows))]
-    more = f"; {len(phrases) - _MOST_MODELS} more models" if len(phrases) > _MOST_MODELS else ""
     name = "" if evaluations[0].has_own_rows else f" ({setting})"
-    return f"Most frequent errors{name}: {'; '.join(phrases[:_MOST_MODELS])}{more}." if phrases else ""
+    return f"Most frequent errors{name}: {of_first_models(phrases)}." if phrases else ""
 
 
 def _most(model: str, rows: Sequence[ScoredAnswer]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragtasks.clients import AMOUNTS, Spent
 from ragtasks.metrics import Metric
-from ragtasks.reports.tables._scores import by_setting, column_of, metric_columns
+from ragtasks.reports.tables._scores import by_setting, column_of, has_values, metric_columns
 from ragtasks.results import MODEL, USAGE_METRICS, Evaluation, ScoredAnswer
 from ragtasks.statistics import LEVEL, Column, compare_columns, estimate_quantile, estimate_ratio
 from ragtasks.tables import Cell, Table, Value, table_of
@@ -48,7 +48,7 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     """Return the table of quality against cost, or [] without counts."""
     systems = dict(by_setting(evaluations))
     legend = [line for evaluation in evaluations for line in _spending_lines(evaluation)]
-    counted = {system: rows for system, rows in systems.items() if any(_has(rows, name) for name in METRICS)}
+    counted = {system: rows for system, rows in systems.items() if any(has_values(rows, name) for name in METRICS)}
     systems = counted or (systems if legend else {})
     if not systems:
         return []
@@ -72,19 +72,15 @@ _SURE = (
 )
 
 
-def _has(rows: _Rows, name: str) -> bool:
-    return any(row.values.get(name) is not None for row in rows)
-
-
 def _columns(systems: Sequence[_Rows], quality: Metric | None) -> dict[str, Callable[[_Rows], Cell]]:
     """Return the columns: quality, the amounts of any system, p95 of some amounts, and quality per token."""
     columns = metric_columns([quality.name], {quality.name: quality}) if quality else {}
     for name in _AMOUNTS:
-        if any(_has(rows, name) for rows in systems):
+        if any(has_values(rows, name) for rows in systems):
             columns |= metric_columns([name], METRICS)
             if name in _WITH_QUANTILE:
                 columns[f"{name} p95"] = partial(_p95, name=name)
-    both = [rows for rows in systems if quality and _has(rows, "tokens") and _has(rows, quality.name)]
+    both = [rows for rows in systems if quality and has_values(rows, "tokens") and has_values(rows, quality.name)]
     if quality and both and quality.bounds[0] >= 0:
         columns[f"{quality.name} per 1,000 tokens"] = partial(_per_tokens, name=quality.name)
     return columns
@@ -106,8 +102,8 @@ def _fronts(systems: Mapping[_System, _Rows], quality: Metric) -> dict[_System, 
     """Return system -> (its cost, its position). Settings whose systems share no cost are left out."""
     fronts: dict[_System, tuple[str, str]] = {}
     for setting in dict.fromkeys(name for name, _ in systems):
-        members = [system for system in systems if system[0] == setting and _has(systems[system], quality.name)]
-        cost = next((name for name in COSTS if all(_has(systems[system], name) for system in members)), None)
+        members = [system for system in systems if system[0] == setting and has_values(systems[system], quality.name)]
+        cost = next((name for name in COSTS if all(has_values(systems[system], name) for system in members)), None)
         if cost is None or len(members) < 2 or quality.higher_is_better is None:
             continue
         columns = [
