@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,55 +36,33 @@ _PREFERRED: dict[float, Preference] = {1.0: "first", 0.5: "tie", 0.0: "second"}
 _TURNED: dict[Preference, Preference] = {"first": "second", "second": "first", "tie": "tie"}
 
 
-@dataclass(frozen=True, slots=True)
 class JudgedBattles:
-    """Votes of judges on battles."""
+    """Battles that judges compare in rounds, and their votes."""
 
-    votes: tuple[Vote, ...]
-    """A vote per judge and battle with verdicts in both orders."""
-    n_battles: int
-    """Number of judged battles."""
-    n_left: int
-    """Number of battles beyond the budget."""
-    n_unvoted: int
-    """Number of missing votes: a judge gave no verdict in at least one order."""
-    usage: dict[str, Usage]
-    """Judge -> requests, cached replies, failures and cost."""
-    shortfalls: tuple[str, ...]
-    """Messages about rounds with too many missing verdicts."""
-
-    def require_coverage(self) -> None:
-        """Raise JudgeError if any judge gave too few verdicts."""
-        if self.shortfalls:
-            raise JudgeError(self.shortfalls[0])
-
-
-def judge_battles(battles: Sequence[Battle], ask: AskJudges, *, max_battles: int | None = None) -> JudgedBattles:
-    """Return the votes of judges on battles, in the order of judging.
-
-    With a budget, battles are judged in eight rounds. Each round selects the pairs with the least certain result.
-    Without a budget, all battles are sent at once.
-    """
-    budget = min(len(battles), len(battles) if max_battles is None else max_battles)
-    size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
-    rounds = _Rounds(ask)
-    while len(rounds.fought) < budget:
-        judged_ids = {battle.battle_id for battle in rounds.fought}
-        remaining = [battle for battle in battles if battle.battle_id not in judged_ids]
-        rounds.fight(next_battles(remaining, rounds.votes, min(size, budget - len(rounds.fought))))
-    return rounds.result(len(battles))
-
-
-class _Rounds:
-    """Judged battles, their votes and verdicts."""
-
-    def __init__(self, ask: AskJudges) -> None:
+    def __init__(self, ask: AskJudges, n_all: int) -> None:
+        """Begin without votes. `n_all` is the number of battles that could be judged."""
         self.votes: list[Vote] = []
-        self.fought: list[Battle] = []
+        """A vote per judge and battle with verdicts in both orders, in the order of judging."""
+        self.judged: list[Battle] = []
+        self.n_unvoted = 0
+        """Number of missing votes: a judge gave no verdict in at least one order."""
+        self.usage: dict[str, Usage] = {}
+        """Judge -> requests, cached replies, failures and cost."""
         self.shortfalls: list[str] = []
-        self._ask, self._verdicts, self._n_unvoted = ask, list[Verdicts](), 0
+        """Messages about rounds with too many missing verdicts."""
+        self._ask, self._n_all = ask, n_all
 
-    def fight(self, battles: Sequence[Battle]) -> None:
+    @property
+    def n_battles(self) -> int:
+        """Number of judged battles."""
+        return len(self.judged)
+
+    @property
+    def n_left(self) -> int:
+        """Number of battles that were not judged, such as those beyond a budget."""
+        return self._n_all - len(self.judged)
+
+    def judge(self, battles: Sequence[Battle]) -> None:
         """Send battles to the judges in both orders."""
         if not battles:
             return
@@ -93,22 +71,35 @@ class _Rounds:
             [pair for first, second in sides for pair in (pair_of(first, second), pair_of(second, first))], [pairwise()]
         )
         votes = [vote for index, battle in enumerate(battles) for vote in _votes(battle, index, verdicts)]
-        self._n_unvoted += len(battles) * len(verdicts.judges) - len(votes)
+        self.n_unvoted += len(battles) * len(verdicts.judges) - len(votes)
         self.votes += votes
-        self.fought += battles
-        self._verdicts.append(verdicts)
+        self.judged += battles
+        self.usage |= {name: self.usage.get(name, Usage()) + verdicts.usage[name] for name in verdicts.judges}
         try:
             verdicts.require_coverage()
         except JudgeError as error:
             self.shortfalls.append(str(error))
 
-    def result(self, n_battles: int) -> JudgedBattles:
-        """Return the votes and counts; `n_battles` is the number of existing battles."""
-        verdicts = self._verdicts
-        judges = verdicts[0].judges if verdicts else ()
-        usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in verdicts)) for judge in judges}
-        n = len(self.fought)
-        return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, tuple(self.shortfalls))
+    def require_coverage(self) -> None:
+        """Raise JudgeError if any judge gave too few verdicts."""
+        if self.shortfalls:
+            raise JudgeError(self.shortfalls[0])
+
+
+def judge_battles(battles: Sequence[Battle], ask: AskJudges, *, max_battles: int | None = None) -> JudgedBattles:
+    """Return the battles with the votes of judges.
+
+    With a budget, battles are judged in eight rounds. Each round selects the pairs with the least certain result.
+    Without a budget, all battles are sent at once.
+    """
+    budget = min(len(battles), len(battles) if max_battles is None else max_battles)
+    size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
+    rounds = JudgedBattles(ask, len(battles))
+    while rounds.n_battles < budget:
+        judged_ids = {battle.battle_id for battle in rounds.judged}
+        remaining = [battle for battle in battles if battle.battle_id not in judged_ids]
+        rounds.judge(next_battles(remaining, rounds.votes, min(size, budget - rounds.n_battles)))
+    return rounds
 
 
 # Battles until the winner is decided. A system's score on a task is the share of its battles on that task that it wins,
@@ -136,18 +127,18 @@ def race_battles(
     _require_battles(pool, battles, conversations)
     margin = _EQUAL_WIN_RATES if margin is None else margin
     race = Race(pool.systems, conversations, margin=margin, bounds=(0.0, 1.0))
-    rounds = _Rounds(ask)
     n_battles = sum(not battle.is_equal for task_battles in battles.values() for battle in task_battles)
+    rounds = JudgedBattles(ask, n_battles)
     while (wave := race.next_wave()) is not None:
         selected = {
             key: [battle for battle in battles[key] if {*battle.systems} <= {*wave.systems}] for key in wave.items
         }
-        rounds.fight([battle for task_battles in selected.values() for battle in task_battles if not battle.is_equal])
+        rounds.judge([battle for task_battles in selected.values() for battle in task_battles if not battle.is_equal])
         if rounds.shortfalls:
             break
         race.add(_win_rates(wave.systems, selected, rounds.votes))
         after_wave(race)
-    return race, rounds.result(n_battles)
+    return race, rounds
 
 
 def _conversation_of(answers: Mapping[str, Answer]) -> str:

@@ -101,10 +101,7 @@ def _without(unrated: dict[str, str]) -> Fit:
 
 
 def _design(systems: Sequence[str], used: Sequence[Comparison]) -> Floats:
-    """Return the coefficient of each free strength in a vote's difference.
-
-    The last strength is minus the sum of the others.
-    """
+    """Return the coefficient of each free strength in a vote's difference. The last one is minus their sum."""
     index_of = {system: index for index, system in enumerate(systems)}
     signs = np.zeros((len(used), len(systems)))
     for row, (first, second, _) in enumerate(used):

@@ -166,20 +166,14 @@ def rate(votes: Sequence[Vote]) -> Ratings:
 
 
 def _length_differences(votes: Sequence[Vote]) -> Floats:
-    """Return the length differences of votes: log words, first minus second, in standard deviations.
-
-    All are 0 without any difference.
-    """
+    """Return the length differences of votes: log words, first minus second, in standard deviations, or all 0."""
     differences = np.array([math.log((1 + vote.first.n_words) / (1 + vote.second.n_words)) for vote in votes])
     spread = math.sqrt(float((differences**2).mean())) if len(votes) else 0.0
     return np.asarray(differences / spread) if spread else np.zeros(len(votes))
 
 
 def _strengths(fitted: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return system -> rating in points, and system -> reason for a missing rating.
-
-    Intervals are over conversations.
-    """
+    """Return system -> rating in points, and system -> reason for a missing rating."""
     used = [votes[index] for index in fitted.votes]
     clusters = [vote.conversation_id for vote in used]
     columns = [
@@ -187,15 +181,12 @@ def _strengths(fitted: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate],
         for index in range(len(fitted.systems))
     ]
     estimates = dict(zip(fitted.systems, estimate_means(columns), strict=True))
-    reasons = {
-        system: TOO_FEW for system in fitted.unrated if _n_conversations(_votes_on(votes, system)) < MIN_CLUSTERS
+    reasons = fitted.unrated | {
+        system: estimate.reason for system, estimate in estimates.items() if estimate.low is None
     }
-    reasons |= {system: TOO_FEW for system in estimates if _n_conversations(_votes_on(used, system)) < MIN_CLUSTERS}
-    reasons = (
-        fitted.unrated
-        | {system: estimate.reason for system, estimate in estimates.items() if estimate.low is None}
-        | reasons
-    )
+    for systems, counted in ((fitted.unrated, votes), (estimates, used)):
+        few = [system for system in systems if _n_conversations(_votes_on(counted, system)) < MIN_CLUSTERS]
+        reasons |= dict.fromkeys(few, TOO_FEW)
     return {system: estimate for system, estimate in estimates.items() if system not in reasons}, reasons
 
 

@@ -4,7 +4,7 @@ from ragtasks.errors import MissingExtraError as _MissingExtraError
 
 try:
     from ragtasks.arena.web._guard import Application
-    from ragtasks.arena.web._live import Pipeline, live_systems, pipeline_of
+    from ragtasks.arena.web._live import Pipeline, live_systems
     from ragtasks.arena.web._server import print_now, serve, serve_application
     from ragtasks.arena.web._site import FormText, Identity, Site, Wording, entrance, guarded
 except ModuleNotFoundError as error:
@@ -22,7 +22,6 @@ __all__ = [
     "entrance",
     "guarded",
     "live_systems",
-    "pipeline_of",
     "print_now",
     "serve",
     "serve_application",
