@@ -2,8 +2,6 @@
 
 from ragtasks.published._corpora import OFFICIAL_CORPUS_SIZES, other_sizes
 from ragtasks.published._tables import (
-    RANKING,
-    PublishedRow,
     PublishedTable,
     published_subsets,
     published_table,
@@ -13,8 +11,6 @@ from ragtasks.published._tables import (
 
 __all__ = [
     "OFFICIAL_CORPUS_SIZES",
-    "RANKING",
-    "PublishedRow",
     "PublishedTable",
     "other_sizes",
     "published_subsets",

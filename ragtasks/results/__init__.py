@@ -15,7 +15,6 @@ from ragtasks.results._given_answers import (
     CONTEXTS_OF_FILE,
     AnswerReader,
     GivenAnswer,
-    Note,
     answers_evaluation,
     contexts_of_answers,
     read_answers,
@@ -67,7 +66,6 @@ from ragtasks.results._provenance import (
     request_fields,
     scored_on,
     shortened_prompts,
-    tasks_text,
 )
 from ragtasks.results._record_keys import ROW_KEYS, keys_step, named_keys
 from ragtasks.results._saved import (
@@ -92,7 +90,6 @@ from ragtasks.results._scored_answer import (
     logged_values,
     rewritten_sample,
     saved_answer,
-    scored_answer,
 )
 from ragtasks.results._summary import UNKNOWN, Summary, saved_summary, summaries_of
 from ragtasks.results._traces import is_span, read_traces
@@ -123,7 +120,6 @@ __all__ = [
     "LoggedJudging",
     "LoggedSample",
     "LoggedVerdict",
-    "Note",
     "OwnRows",
     "SavedEvaluation",
     "SavedTask",
@@ -183,12 +179,10 @@ __all__ = [
     "rubrics_with_verdicts",
     "saved_answer",
     "saved_summary",
-    "scored_answer",
     "scored_on",
     "shortened_prompts",
     "suite_of_answers",
     "summaries_of",
-    "tasks_text",
     "unscored_answers",
     "unused_note",
     "value_at",

@@ -170,10 +170,7 @@ def read_each(
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
-    """Pause the garbage collector.
-
-    Records have no reference cycles, and scanning them takes a third of the reading time.
-    """
+    """Pause the garbage collector: records have no cycles, and scanning them takes a third of the reading time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -235,6 +232,7 @@ def _results_files(path: Path) -> list[Path]:
 
 
 _SCORE_AGAIN = "score the answers again: `ragtasks score RESULTS --output FOLDER`"
+_RESTORE = f"restore its samples, or {_SCORE_AGAIN}"
 _KNOWN_ERRORS = f"one of the turn errors {', '.join(sorted(TURN_ERROR_NAMES))}"
 _EACH_ONCE = "each task once in a setting (harness tasks over the same questions require separate calls)"
 
@@ -244,10 +242,7 @@ _SharedObjects = dict[Task | Passage, Any]
 
 
 def _scored_answers(samples: Iterable[LoggedSamples], shared: _SharedObjects) -> Iterator[ScoredAnswer]:
-    """Yield the samples of one evaluation.
-
-    A repeated task in a setting is an error: its answers would share one mean.
-    """
+    """Yield the samples of one evaluation. A repeated task in a setting is an error: both answers would count."""
     first_of: dict[tuple[str, str], tuple[Path, int]] = {}
     for logged in samples:
         for number, logged_answer, problems in saved_answers(logged):
@@ -329,18 +324,14 @@ def _require_same_scores(file: Path, rows: Sequence[ScoredAnswer], saved: Mappin
     for setting, summary in summaries_of(rows).items():
         saved_summary = saved.get(setting)
         if saved_summary is None or saved_summary.tasks != summary.tasks:
-            raise _mismatch_error(file, f"logged samples of the same tasks in {setting}", "other tasks")
+            expected = f"logged samples of the same tasks in {setting}"
+            raise unusable_error("results", file, expected, "other tasks", _RESTORE)
         for name, metric in saved_summary.metrics.items():
             logged = summary.metrics.get(name, metric)
             is_same = math.isclose(logged.total, metric.total, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
             if not is_same or logged.n_scored != metric.n_scored:
-                expected, found = (f"{sums.n_scored} that add up to {sums.total:.6g}" for sums in (metric, logged))
-                raise _mismatch_error(file, f"samples with the same scores ({name}: {expected})", f"{name}: {found}")
-
-
-def _mismatch_error(file: Path, expected: str, found: str) -> BenchmarkFileError:
-    next_step = f"restore its samples, or {_SCORE_AGAIN}"
-    return BenchmarkFileError("results", where=str(file), expected=expected, found=found, next_step=next_step)
+                sums, found = (f"{name}: {each.n_scored} that add up to {each.total:.6g}" for each in (metric, logged))
+                raise unusable_error("results", file, f"samples with the same scores ({sums})", found, _RESTORE)
 
 
 def _label(model: str, run: str, history: str) -> str:

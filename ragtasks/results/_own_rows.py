@@ -75,9 +75,7 @@ class OwnRows:
 
 
 def contains_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
-    """Return whether a file contains the user's own rows.
-
-    The first row decides: a question, and no task of a benchmark.
+    """Return whether a file contains the user's own rows. The first decides: a question, and no task of a benchmark.
 
     Exported tasks have `messages` too, and ids such as `conversation<::>2`. With an answer added, they are answers to
     the benchmark that they were exported from. `keys` are those that the user named.
@@ -226,10 +224,7 @@ class _Row(AnswerRow):
         return tuple(dict.fromkeys(text for text in value if text.strip())) or ("",)
 
     def messages(self, history: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the conversation up to the question.
-
-        A final answer in it is the row's answer if no key has an answer.
-        """
+        """Return the conversation up to the question. A final answer in it is the row's, unless a key has one."""
         if "messages" in self.values and "question" in self.values:
             self.note("`question` or `messages`", "both")
             return ()

@@ -84,7 +84,7 @@ def provenance_of(
         "data revision": shared("revision"),
         "suite": evaluation.suite,
         "setting": summary.setting,
-        "tasks": tasks_text(summary),
+        "tasks": f"{summary.n} ({summary.tasks[:_SHORT]})",
         "harness task version": texts["harness task version"],
         "encoder": shared("scoring", "encoder"),
         "rescaled": shared("scoring", "rescaled"),
@@ -121,11 +121,6 @@ def provenance_of(
         "evaluation file": _text(value_at(results, "evaluation_file", "hash")),
         "git commit": _text(value_at(results, "git_hash")),
     }
-
-
-def tasks_text(summary: Summary) -> str:
-    """Return the number of tasks and a hash of their ids."""
-    return f"{summary.n} ({summary.tasks[:_SHORT]})"
 
 
 def scored_on(evaluation: Evaluation) -> dict[str, str]:

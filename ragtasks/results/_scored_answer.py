@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -335,8 +335,8 @@ class ScoredAnswer:
         return tuple(shares)
 
 
-def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
-    """Return the record of a logged sample."""
+def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
+    """Return the record of a logged sample, with the sample itself."""
     doc: LoggedDoc = sample["doc"]
     notes = doc.get("scoring", LoggedScoring())
     values = {name: sample[name] for name in sample.get("metrics", ())}
@@ -355,12 +355,8 @@ def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
         turn_error=notes.get("turn_error"),
         usage=doc.get("usage", {}),
         relevant=frozenset(doc.get("trajectory", {}).get("relevant", ())),
+        sample=sample,
     )
-
-
-def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
-    """Return the record of a logged sample with the sample itself."""
-    return replace(scored_answer(sample), sample=sample)
 
 
 def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:

@@ -68,10 +68,7 @@ def saved_summary(rows: Iterable[ScoredAnswer]) -> dict[str, Any]:
 
 
 def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | None:
-    """Return the summary in a harness task's provenance.
-
-    None if it is missing or its number of samples is not `n_samples`.
-    """
+    """Return the summary in a harness task's provenance; None without one of `n_samples` samples."""
     saved = provenance.get(SUMMARY)
     if saved is None or saved["n"] != n_samples:
         return None

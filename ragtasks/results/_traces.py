@@ -426,10 +426,7 @@ def _only_text(value: Mapping[str, Any], keys: Sequence[str], roles: frozenset[s
 
 
 def _last(messages: Sequence[Any], roles: frozenset[str]) -> str | None:
-    """Return the text of the last message with one of the roles.
-
-    An assistant message before a user message is no answer.
-    """
+    """Return the text of the last message with one of the roles. A reply before a user message is no answer."""
     for message in map(_unwrapped, reversed(messages)):
         parts, name = message.get("parts"), message.get("id")
         role_value = message.get("role") or (name[-1] if name and isinstance(name, list) else message.get("type"))
@@ -482,10 +479,7 @@ def _contexts(trace_id: str, spans: Iterable[_Span], without_text: Counter[str])
 
 
 def _searches(retrievers: Sequence[_Span]) -> list[dict[str, Any]] | None:
-    """Return query and passages of each search, in order.
-
-    None without searches, or if a search has no query, no documents, or a document without text.
-    """
+    """Return query and passages of each search; None without any, or if a search has no query or passage texts."""
     searches = []
     for span in retrievers:
         queries = (_text_in(span.values.get(key), _QUESTION_KEYS, _USER) for key in _QUERY_KEYS)
