@@ -320,9 +320,8 @@ def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
         return GateStatus.CANNOT_SAY, ""
     if race.n_one_sided > most_unscored * race.n_items:
         return GateStatus.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers are scored on one side only"
-    return (
-        GateStatus.WORSE if race.eliminated and race.remaining[0] == race.looks[0].first else GateStatus.NOT_WORSE
-    ), ""
+    is_baseline_better = race.eliminated and race.remaining[0] == race.looks[0].first
+    return GateStatus.WORSE if is_baseline_better else GateStatus.NOT_WORSE, ""
 
 
 def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem | None = None) -> Gate:
@@ -477,7 +476,7 @@ def _tested(test: _Test, config: GateConfig) -> GateRow:
 def _planned(test: _Test, config: GateConfig) -> GateRow:
     """Return a test of a future system, with the variance of the baseline's own scores."""
     column = test.sides[0]
-    (mean,) = (column_mean.estimate for column_mean in mean_columns([column]))
+    mean = mean_columns([column])[0].estimate
     change = planned_difference(mean)
     scored = [value for value in column.values.values() if value is not None]
     row = _row(test, change, scored, detectable_difference(change, config.alpha))
@@ -598,19 +597,18 @@ def _offered(side: GatedSystem) -> list[str]:
 
 
 def reject_unknown_names(config: GateConfig, metrics: Collection[str], slices: Collection[str] | None = None) -> None:
-    """Raise ConfigurationError for unknown metrics, slices and causes.
-
-    Without `slices`, only their dimensions are checked.
-    """
+    """Raise ConfigurationError for unknown metrics, slices (without `slices`: their dimensions) and causes."""
     for name in (*config.margins, *config.slice_margins):
         if name not in metrics:
             raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, metrics)}")
     for name in config.slice_margins.keys() - config.margins.keys():
         raise ConfigurationError(f"gate: {name!r} is in slice_margins but not in margins. Next step: add it to margins")
     for slice_name in config.slices:
-        dimension = slice_name.partition("=")[0] if slices is None else slice_name
-        if dimension not in {*DIMENSIONS, *(slices or ())}:
-            names = {*DIMENSIONS, *(slices or ())}
+        dimension, names = (
+            slice_name.partition("=")[0] if slices is None else slice_name,
+            {*DIMENSIONS, *(slices or ())},
+        )
+        if dimension not in names:
             raise ConfigurationError(f"gate: unknown slice {slice_name!r}: {close_matches(dimension, names)}")
     for cause in config.may_differ:
         if cause not in SYSTEM_FIELDS:
@@ -780,17 +778,11 @@ def read_side(path: Path, benchmark: str | None = None, cluster: str = "") -> Ga
     chosen = [evaluation for evaluation in evaluations if benchmark in (None, _name(evaluation))]
     if len(chosen) == 1:
         return side_of(chosen[0])
-    evaluations_text = "; ".join(
-        f"{evaluation.model} on {evaluation.kind[0]} ({files_of(evaluation)})" for evaluation in evaluations
-    )
+    listed = [f"{evaluation.model} on {evaluation.kind[0]} ({files_of(evaluation)})" for evaluation in evaluations]
+    expected = f"the results of one system on {benchmark or 'one benchmark'}, each task once"
     is_open = benchmark not in names and len(names) > 1
     next_step = f"name one benchmark with --benchmark: {', '.join(names)}" if is_open else "name one results file"
-    raise _error(
-        str(path),
-        f"the results of one system on {benchmark or 'one benchmark'}, each task once",
-        evaluations_text or "no such benchmark or lm_eval task",
-        next_step,
-    )
+    raise _error(str(path), expected, "; ".join(listed) or "no such benchmark or lm_eval task", next_step)
 
 
 def with_stored_cards(side: GatedSystem, folder: Path, judges: Collection[str] = ()) -> GatedSystem:
@@ -813,10 +805,7 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def baseline_file(named: str, folder: Path) -> Path:
-    """Return the path of a baseline: a path unchanged, a name below the folder of baselines.
-
-    The file may be missing.
-    """
+    """Return the path of a baseline, which may be missing: a path unchanged, a name below the folder of baselines."""
     path = Path(named)
     if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
         return path
@@ -908,12 +897,11 @@ def _read_baseline(path: Path) -> GatedSystem:
     try:
         saved = _baseline_files().validate_json(content, strict=True)
     except ValidationError as problem:
-        formats = [
-            mismatch["input"]
+        other_formats = [
+            f"format {mismatch['input']!r}"
             for mismatch in problem.errors()
             if (mismatch["type"], mismatch["loc"]) == ("literal_error", ("format",))
         ]
-        other_formats = [f"format {name!r}" for name in formats]
         raise error(str(path), expected, shortened_list(other_formats or misfits(problem), _MAX_LISTED, "; ")) from None
     system = saved["system"]
     for setting, fields in system.fields.items():

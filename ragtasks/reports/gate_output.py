@@ -212,10 +212,7 @@ def _change_text(row: GateRow) -> str:
 
 
 def junit_text(gate: Gate) -> str:
-    """Return JUnit XML with one test case per test.
-
-    `worse` is a failure, `cannot say` an error, an uncounted test skipped.
-    """
+    """Return JUnit XML with a case per test: `worse` is a failure, `cannot say` an error, an uncounted test skipped."""
     suite = ElementTree.Element(
         "testsuite", name=f"ragtasks gate: {plain(gate.candidate)} against {plain(gate.baseline)}"
     )

@@ -362,10 +362,7 @@ def _balanced(summary: Summary) -> Value | None:
 
 
 def _aggregate(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
-    """Return a score over all responses together, as the harness computed it.
-
-    For several harness tasks, the result has no value.
-    """
+    """Return a score over all responses together, as the harness computed it; without a value for several tasks."""
     scores = [score for task in tasks for score in (value_at(results, "results", task) or {}).items()]
     values = [value for key, value in scores if key.partition(",")[0] == name]
     if not values:
@@ -529,10 +526,7 @@ class EntryPair:
 
     @property
     def causes(self) -> list[str]:
-        """Causes of incomparable scores: `data`, `encoder`, `retriever`, `judges`, `prompts`.
-
-        Empty if they are comparable.
-        """
+        """Causes of incomparable scores: `data`, `encoder`, `retriever`, `judges`, `prompts`. Empty if comparable."""
         return causes_of(self.fields)
 
     @property

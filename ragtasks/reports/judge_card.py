@@ -98,7 +98,9 @@ def calibrate_judges(
             *_repeats(labelled, cases, rubric),
             *_cost(judgings[0].usage.get(judge, Usage()), seconds),
         ]
-        confusion = _confusion(labelled, given) if given else {}
+        pairs = Counter((label, case.label) for case in given for label in case.row.labels.values())
+        confusion = {label: {other: pairs[label, other] for other in labelled.scale} for label in labelled.scale}
+        confusion = confusion if given else {}
         card = JudgeCard(judge, now, data, {rubric.name: rubric.fingerprint}, tuple(rows), confusion)
         card = card.with_cost_of(latest_card(cards, judge, card.rubrics))
         if card.is_of_verdicts:
@@ -290,11 +292,6 @@ def _bootstrap(
     tails = shift + np.sqrt(n / (n - 1)) * stdtrit(n - 1, np.array([0.025, 0.975]))
     low, high = np.quantile(values, ndtr(shift + tails / (1 - skewness * tails)))
     return value, float(low), float(high)
-
-
-def _confusion(labelled: LabelledRows, judged: Sequence[JudgedRow]) -> dict[str, dict[str, int]]:
-    counts = Counter((label, case.label) for case in judged for label in case.row.labels.values())
-    return {label: {other: counts[label, other] for other in labelled.scale} for label in labelled.scale}
 
 
 # Biases: how much higher the judge scores answers of a type than other answers with the same labels of people. Without

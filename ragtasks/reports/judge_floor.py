@@ -60,10 +60,7 @@ def judge_objections(
     cards: Sequence[JudgeCard],
     drift: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """Return the reasons why judges may not decide with these rubrics, one per judge and rubric. Empty if they may.
-
-    `drift` maps a judge that drifted on anchors to the evidence.
-    """
+    """Return why judges may not decide, one reason per judge and rubric. `drift`: judge -> evidence on anchors."""
     objections = []
     for judge in sorted(set(judges) - set(config.anchored_judges)):
         for rubric, prompts in sorted(rubrics):

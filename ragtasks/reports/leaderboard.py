@@ -63,10 +63,7 @@ class Board:
 
 
 def leaderboard_tables(entries: Sequence[Entry]) -> list[Board]:
-    """Return one table per group of comparable evaluations, by benchmark, setting, encoder and judges.
-
-    Incomplete evaluations come after complete ones.
-    """
+    """Return one table per group of comparable evaluations, by benchmark and setting; incomplete ones come last."""
     groups = grouped(entries, lambda entry: tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)))
     return [_table(groups[key]) for key in sorted(groups, key=lambda key: (key[:2], _missing(groups[key]), key))]
 
@@ -111,10 +108,7 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
 
 
 def _best(ranked: Sequence[Standing], metric: Metric) -> float | None:
-    """Return the best score of the ranked entries.
-
-    None if all are equal, or for a metric without a better direction.
-    """
+    """Return the best score of the ranked entries; None if all are equal, or without a better direction."""
     values = [
         value
         for standing in ranked
@@ -248,9 +242,7 @@ class Standing:
 
 
 def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> list[Standing]:
-    """Return the entries best first, baselines and unscored entries last.
-
-    Equal scores are ordered by model, then time, then file.
+    """Return the entries best first, baselines and unscored entries last. Equals are ordered by model, time, file.
 
     There are no ranks for a metric without a better direction, or if tasks are missing. Baselines have ranks only if
     there is no other model.

@@ -90,15 +90,12 @@ def _gap(look: Look) -> str:
     difference = look.difference
     if difference.value is None:
         return f"{look.second} minus {look.first}: {difference.reason}"
-    interval = (
-        f" [{difference.low:+.3f}, {difference.high:+.3f}]"
-        if difference.low is not None and difference.high is not None
-        else ""
-    )
-    why = f" (no interval: {difference.reason})" if not interval else ""
+    interval = f" (no interval: {difference.reason})"
+    if difference.low is not None and difference.high is not None:
+        interval = f" [{difference.low:+.3f}, {difference.high:+.3f}]"
     left_out = f", {difference.n_unscored} without a score" if difference.n_unscored else ""
     return (
-        f"{look.second} minus {look.first}: {difference.value:+.3f}{interval}{why}, {difference.n_values} tasks of "
+        f"{look.second} minus {look.first}: {difference.value:+.3f}{interval}, {difference.n_values} tasks of "
         f"{difference.n_clusters} conversations{left_out}"
     )
 
@@ -126,7 +123,7 @@ def work_lines(evaluations: Sequence[Evaluation], seconds: float) -> Iterator[st
     """Yield the duration, the number of requests and of failures, and the tokens if they were counted."""
     rows = [row for evaluation in evaluations for row in evaluation.rows]
     n_failed = sum(bool(row.response.no_answer) for row in rows)
-    outcomes = [evaluation.get("outcome") for row in rows for evaluation in row.verdicts]
+    outcomes = [verdict.get("outcome") for row in rows for verdict in row.verdicts]
     requested = [outcome for outcome in outcomes if outcome not in _WITHOUT_REQUEST]
     n_lost = sum(outcome not in _WITH_VERDICT for outcome in requested)
     judged = f"; judges: {len(requested):,} requests, {n_lost:,} without a verdict" if requested else ""
@@ -134,8 +131,7 @@ def work_lines(evaluations: Sequence[Evaluation], seconds: float) -> Iterator[st
     calls: dict[str, list[Mapping[str, Any]]] = {}
     for name, used in [pair for row in rows for pair in row.spending.items()]:
         calls.setdefault(name, []).extend(used)
-    lines = {name: line for name, used in calls.items() if (line := spending_line(used))}
-    yield from (f"tokens, {name}: {line}" for name, line in lines.items())
+    yield from (f"tokens, {name}: {line}" for name, used in calls.items() if (line := spending_line(used)))
 
 
 def duration_text(seconds: float) -> str:

@@ -204,10 +204,7 @@ def _without_refusal(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -
 def collect_parts(
     evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()
 ) -> tuple[list[PagePart], dict[str, TextStore]]:
-    """Return the parts in order of models and settings, and benchmark -> its tasks and passages.
-
-    Evaluations without logged samples have no part.
-    """
+    """Return the parts of evaluations with logged samples, and benchmark -> its tasks and passages."""
     by_model = grouped(name_evaluations(evaluations, metrics), lambda named: (named.group, named.model))
     text_stores = {evaluation.kind[0]: TextStore() for evaluation in evaluations if evaluation.samples}
     parts: dict[tuple[Group, str], dict[str, PagePart]] = {model: {} for model in by_model}
@@ -256,10 +253,7 @@ class Named:
 
 
 def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()) -> list[Named]:
-    """Return the evaluations with logged samples, named as in the tables, in the given order.
-
-    See `ragtasks.results.model_names`.
-    """
+    """Return the evaluations with logged samples, named as in the tables (`model_names`), in the given order."""
     names_of = zip(evaluations, model_names(evaluations), strict=True)
     named = [(evaluation, name, group_of(evaluation)) for evaluation, name in names_of if evaluation.samples]
     members = grouped([evaluation for evaluation, *_ in named], group_of)

@@ -178,10 +178,7 @@ def _is_significant(gap: _Gap) -> bool:
 
 
 def is_ahead(difference: Estimate, metric: Metric) -> bool:
-    """Return whether a model is better than the best on the tasks that both scored.
-
-    The best has the best mean of all tasks.
-    """
+    """Return whether a model is better on the tasks that both scored than the one with the best mean of all tasks."""
     value = difference.value or 0.0
     return bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
 
@@ -211,10 +208,7 @@ def unscored_sentence(evaluation: Evaluation, main: str) -> str:
 
 
 def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
-    """Return setting and model -> rows. Settings are in their order, with baselines last in each.
-
-    The setting of the user's own rows is an empty text.
-    """
+    """Return (setting, or an empty text for the user's own rows; model) -> rows, with baselines last in a setting."""
     groups = by_setting(sorted(evaluations, key=lambda evaluation: is_baseline(evaluation.model)))
     return {("" if evaluations[0].has_own_rows else key[0], key[1]): rows for key, rows in groups}
 
@@ -243,10 +237,7 @@ def _differences(
 
 
 def _best(columns: Sequence[Column], metric: Metric) -> str | None:
-    """Return the model with the best mean, the first of equals.
-
-    None without scores, or for a metric without a better direction.
-    """
+    """Return the first model with the best mean; None without scores, or without a better direction."""
     means_or_none = {column.name: plain_mean(list(column.values.values())).value for column in columns}
     means = {name: value for name, value in means_or_none.items() if value is not None}
     if not means or metric.higher_is_better is None:
@@ -359,10 +350,7 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
 
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a line about judging that stopped at a decision.
-
-    Such scores cover a part of the tasks and favor the decision.
-    """
+    """Yield a line about judging that stopped at a decision: such scores cover some tasks and favor the decision."""
     early = "Stopping early tends to overestimate differences"
     by_decision = grouped(evaluations, lambda evaluation: early_stop_text(evaluation.provenance.values()))
     for text, stopped in by_decision.items():

@@ -48,10 +48,9 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 
 def _means(evaluations: Sequence[Evaluation]) -> Table:
-    judges = list(
-        dict.fromkeys(judge for evaluation in evaluations for judge in _rubrics_and_judges(evaluation.rows)[1])
-    )
-    settings = dict.fromkeys(row.setting for evaluation in evaluations for row in evaluation.rows)
+    all_rows = [row for evaluation in evaluations for row in evaluation.rows]
+    judges = _rubrics_and_judges(all_rows)[1]
+    settings = dict.fromkeys(row.setting for row in all_rows)
     rows: list[tuple[Cell, ...]] = []
     for setting in settings:
         for evaluation in evaluations:

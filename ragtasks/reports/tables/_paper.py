@@ -43,10 +43,7 @@ _CONDITIONED_NOTE = (
 
 
 def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
-    """Yield the effect of conditioning on refusals for unanswerable tasks (Table 13).
-
-    Yields nothing without such tasks.
-    """
+    """Yield the effect of conditioning on refusals for unanswerable tasks (Table 13), if there are any."""
     columns = metric_columns(_CONDITIONED, present)
     if not any(name.endswith("_raw") for name in columns):
         return

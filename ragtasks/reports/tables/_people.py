@@ -35,12 +35,8 @@ def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedRespons
             if any(rating is not None for _, rating in rated_rows):
                 names = (*FANC, WIN_RATE, ALL_PROPERTIES)
                 rows += [(setting, evaluation.model, name, *_cells(rated_rows, name)) for name in names]
-    legend = (
-        ()
-        if rows
-        else ("None of the rated answers is in these results: their texts differ, or the samples are missing.",)
-    )
-    return Table("People's ratings", _COLUMNS, tuple(rows), _NOTE, legend)
+    missing = "None of the rated answers is in these results: their texts differ, or the samples are missing."
+    return Table("People's ratings", _COLUMNS, tuple(rows), _NOTE, () if rows else (missing,))
 
 
 def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: str) -> tuple[Cell, ...]:

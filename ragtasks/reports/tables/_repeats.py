@@ -132,10 +132,7 @@ _RATINGS, _HALF = "rb_llm", 0.5
 
 
 def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a line for each judge with the same verdict for every response under a rubric with several degrees.
-
-    Then yield a line for each judge whose ratings are all in the lower half of the scale, as on a scale of 1 to 5.
-    """
+    """Yield a line for each judge with one verdict for every response, then for each with low ratings only."""
     values: dict[tuple[str, str, str], list[float]] = {}
     for evaluation in evaluations:
         for row in evaluation.rows:

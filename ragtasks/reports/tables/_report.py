@@ -130,10 +130,7 @@ class ReportOptions:
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section per group of comparable evaluations.
-
-    Its provenance lists differences between their requests.
-    """
+    """Return one section per group of comparable evaluations, with the differences between their requests."""
     chosen = options or ReportOptions()
     metric_names = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
     for name in chosen.metrics:

@@ -146,10 +146,7 @@ def _class_of(row: ScoredAnswer) -> str:
 def repeatability_of(
     rows: Sequence[ScoredAnswer], metric: str, estimate: Estimate, bounds: tuple[float, float]
 ) -> Repeatability:
-    """Return the repeatability of a metric's mean over repeated judgings.
-
-    Some of the rows must have been judged again.
-    """
+    """Return the repeatability of a metric's mean. Some of the rows must have been judged again."""
     repeated = [row for row in rows if row.again]
     n = min(len(row.again) for row in repeated)
     judgings = [[row.values.get(metric) for row in repeated]]
@@ -219,10 +216,7 @@ DIMENSIONS: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = {
 def row_slices(
     rows: Sequence[ScoredAnswer], dimensions: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = DIMENSIONS
 ) -> Iterator[Slice[ScoredAnswer]]:
-    """Yield all rows, then every slice of each dimension with several values.
-
-    Single turns are left out if there are many.
-    """
+    """Yield all rows, then every slice of each dimension with several values; single turns only if they are few."""
     has_few_turns = len({row.task.turn for row in rows}) <= _MOST_TURNS
     return slices_of(
         rows, {name: labels_of for name, labels_of in dimensions.items() if has_few_turns or name != "turn by turn"}
@@ -261,18 +255,12 @@ def missing_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], in
 
 
 def missing_from(rows: Sequence[ScoredAnswer], n_offered: int | None) -> int | None:
-    """Return the number of tasks in the setting if rows are missing.
-
-    None if rows are complete or the number is unknown.
-    """
+    """Return the number of tasks in the setting; None if no rows are missing, or the number is unknown."""
     return n_offered if n_offered is not None and len(rows) < n_offered else None
 
 
 def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
-    """Return the scores of incomplete evaluations in the first table with missing tasks as 0.
-
-    [] if all are complete.
-    """
+    """Return the scores of incomplete evaluations in the first table, with missing tasks as 0; [] without any."""
     names = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
     indices = [index for index, name in enumerate(overview.columns) if name in names]
     rows = []
@@ -297,10 +285,7 @@ _UNCERTAINTY_NOTE = (
 
 
 def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:
-    """Return one row per setting, model and metric with its mean and standard errors.
-
-    Metrics without values are left out.
-    """
+    """Return one row per setting, model and metric with values: its mean and standard errors."""
     missing = missing_tasks(evaluations)
     columns = [
         column_of(rows, metric, model, group=setting, n_offered=missing.get((setting, model)))

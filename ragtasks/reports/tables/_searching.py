@@ -9,7 +9,7 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import paired_rows
 from ragtasks.reports.tables._own_history import means_of_pairs
-from ragtasks.reports.tables._scores import by_setting, mean_of, row_slices
+from ragtasks.reports.tables._scores import by_setting, has_values, mean_of, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, has_own_history
 from ragtasks.statistics import estimate_mean
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
@@ -37,9 +37,8 @@ def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[T
     """Yield the comparison of full RAG and agentic for each model with both settings."""
     for agentic in evaluations:
         for full_rag in evaluations:
-            if bare_model_name(agentic) == bare_model_name(full_rag) and has_own_history(agentic) == has_own_history(
-                full_rag
-            ):
+            is_same_model = bare_model_name(agentic) == bare_model_name(full_rag)
+            if is_same_model and has_own_history(agentic) == has_own_history(full_rag):
                 yield from _gain(full_rag, agentic, metric)
 
 
@@ -59,13 +58,10 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     agentic = {model: rows for (setting, model), rows in by_setting(evaluations) if setting == Setting.AGENTIC}
     lines: list[tuple[Cell, ...]] = []
     for metric in suite_named(AGENTIC).metrics:
-        values = [[row.values for row in rows] for rows in agentic.values()]
-        if any(row_values.get(metric.name) is not None for model_values in values for row_values in model_values):
+        if any(has_values(rows, metric.name) for rows in agentic.values()):
             means = (
-                mean_of(rows, metric.name, metric.bounds)
-                if any(metric.name in row_values for row_values in model_values)
-                else "-"
-                for rows, model_values in zip(agentic.values(), values, strict=True)
+                mean_of(rows, metric.name, metric.bounds) if any(metric.name in row.values for row in rows) else "-"
+                for rows in agentic.values()
             )
             lines.append((metric.name, metric.description, *means))
     if lines:

@@ -115,52 +115,27 @@ def _fronts(systems: Mapping[_System, _Rows], quality: Metric) -> dict[_System, 
 
 def front_of(quality: Sequence[Column], cost: Sequence[Column]) -> list[str]:
     """Return the position of each system: `ON_FRONT`, `UNSURE`, or the systems that significantly beat it in both."""
-    names = [str(index) for index in range(len(quality))]
-    better, cheaper = (
-        _gaps([replace(column, name=name) for column, name in zip(part, names, strict=True)])
-        for part in (quality, cost)
-    )
-    return [
-        _position(
-            name,
-            [other_name for other_name in names if other_name != name],
-            better,
-            cheaper,
-            [column.name for column in quality],
-        )
-        for name in names
-    ]
+    better, cheaper = _advantages(quality), _advantages(cost)
+    positions = []
+    for index in range(len(quality)):
+        both = {other: (better[other, index], cheaper[other, index]) for other in range(len(quality)) if other != index}
+        # Others beat a system if they are better in one measure and not worse in the other.
+        beating = [other for other, ((a, _), (b, _)) in both.items() if min(a, b) >= 0 and max(a, b) > 0]
+        sure = [quality[other].name for other in beating if all(is_sure for _, is_sure in both[other])]
+        positions.append(f"beaten by {', '.join(sure)}" if sure else UNSURE if beating else ON_FRONT)
+    return positions
 
 
-_Gaps = dict[tuple[str, str], tuple[float, bool]]
-"""(System, other system) -> the advantage of the first, and whether it is significant."""
-
-
-def _gaps(columns: Sequence[Column]) -> _Gaps:
-    gaps: _Gaps = {}
+def _advantages(columns: Sequence[Column]) -> dict[tuple[int, int], tuple[float, bool]]:
+    """Return indices of two columns -> the advantage of the first, and whether it is significant."""
+    advantages = {}
     sign = 1 if columns[0].higher_is_better else -1
-    for pair in compare_columns(columns).pairs:
-        first, second = pair.first.name, pair.second.name
+    for pair in compare_columns([replace(column, name=str(index)) for index, column in enumerate(columns)]).pairs:
+        first, second = int(pair.first.name), int(pair.second.name)
         value, is_sure = sign * (pair.difference.value or 0.0), pair.adjusted_p is not None and pair.adjusted_p <= LEVEL
-        gaps[second, first] = value, is_sure and value > 0
-        gaps[first, second] = -value, is_sure and value < 0
-    return gaps
-
-
-def _position(name: str, other_names: Sequence[str], better: _Gaps, cheaper: _Gaps, models: Sequence[str]) -> str:
-    """Return the position of a system. Others beat it if they are better in one measure and not worse in the other."""
-    beating = [
-        other_name
-        for other_name in other_names
-        if min(better[other_name, name][0], cheaper[other_name, name][0]) >= 0
-        and max(better[other_name, name][0], cheaper[other_name, name][0]) > 0
-    ]
-    sure = [
-        models[int(other_name)]
-        for other_name in beating
-        if better[other_name, name][1] and cheaper[other_name, name][1]
-    ]
-    return f"beaten by {', '.join(sure)}" if sure else UNSURE if beating else ON_FRONT
+        advantages[second, first] = value, is_sure and value > 0
+        advantages[first, second] = -value, is_sure and value < 0
+    return advantages
 
 
 # Spending for all purposes: sums of the servers' own counts.
