@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtasks.statistics import Floats
+from ragtasks.tables import grouped
 
 Comparison = tuple[str, str, float]
 """(first system, second system, share of the first: 1, 0.5 or 0)."""
@@ -170,32 +171,26 @@ def _rated_group(comparisons: Sequence[Comparison]) -> tuple[list[str], dict[str
 
     Among groups of equal size, the group with most votes is selected, then the first by name.
     """
-    beaten: dict[str, set[str]] = {system: set() for first, second, _ in comparisons for system in (first, second)}
-    for first, second, share in comparisons:
-        if share > 0:
-            beaten[first].add(second)
-        if share < 1:
-            beaten[second].add(first)
-    reached = {system: _reachable(system, beaten) for system in beaten}
-    groups = {
-        tuple(sorted(member for member in members if system in reached[member])) for system, members in reached.items()
-    }
-    if not groups:
+    from scipy.sparse.csgraph import connected_components
+
+    systems = sorted({system for first, second, _ in comparisons for system in (first, second)})
+    if not systems:
         return [], {}
-    n_votes = {group: sum({first, second} <= set(group) for first, second, _ in comparisons) for group in groups}
-    best = min(groups, key=lambda group: (-len(group), -n_votes[group], group))
-    if len(best) == 1:
-        return [], {system: _reason(system, comparisons, set()) for system in beaten}
-    return list(best), {system: _reason(system, comparisons, set(best)) for system in beaten if system not in best}
+    index_of = {system: index for index, system in enumerate(systems)}
+    beats = np.zeros((len(systems), len(systems)), dtype=bool)
+    for first, second, share in comparisons:
+        beats[index_of[first], index_of[second]] |= share > 0
+        beats[index_of[second], index_of[first]] |= share < 1
+    _, labels = connected_components(beats, connection="strong")
+    groups = grouped(systems, lambda system: int(labels[index_of[system]])).values()
 
+    def rank(group: list[str]) -> tuple[int, int, list[str]]:
+        n_votes = sum({first, second} <= set(group) for first, second, _ in comparisons)
+        return -len(group), -n_votes, group
 
-def _reachable(start: str, beaten: dict[str, set[str]]) -> set[str]:
-    reached, pending = {start}, [start]
-    while pending:
-        new = beaten[pending.pop()] - reached
-        reached |= new
-        pending += new
-    return reached
+    best = min(groups, key=rank)
+    best = best if len(best) > 1 else []
+    return best, {system: _reason(system, comparisons, set(best)) for system in systems if system not in best}
 
 
 def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> str:
