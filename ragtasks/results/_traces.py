@@ -103,15 +103,23 @@ class _Span:
 
 def read_traces(file: Path) -> Traces:
     """Return the answers in a file of spans. Unreadable lines and traces without an answer are counted in the notes."""
-    spans, problems = _Spans(), Problems(file, "traces", f"fix these lines, or {_NEXT_STEP}")
-    try:
-        for number, row in json_lines(problems):
-            spans.read(f"{problems.unit} {number}", row)
-    except ValueError as error:
-        raise _traces_error(file, str(error), "export fewer spans per file") from error
-    spans.unreadable = [*problems.texts(), *spans.unreadable]
-    traces = _rows_of_traces(spans.by_trace)
-    notes = (*spans.notes, *traces.notes)
+    problems = Problems(file, "traces", f"fix these lines, or {_NEXT_STEP}")
+    by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # the inner key removes repeated lines
+    unreadable: list[str] = []
+    rows = ((f"{problems.unit} {number}", row) for number, line in json_lines(problems) for row in _span_rows(line))
+    for n_spans, (location, row) in enumerate(rows, start=1):
+        if n_spans > MAX_SPANS:
+            raise _traces_error(file, f"more than {MAX_SPANS:,} spans", "export fewer spans per file")
+        try:
+            span = _span(row)
+        except (ValueError, TypeError, OverflowError) as error:
+            unreadable.append(f"{location} ({error})")
+        else:
+            by_trace[span.trace_id][span.span_id, hash(repr(span))] = span
+    unreadable = [*problems.texts(), *unreadable]
+    listed = f"{len(unreadable)} spans or lines are unreadable: {shortened_list(unreadable, _MAX_LISTED)}"
+    traces = _rows_of_traces(by_trace)
+    notes = (*([listed] if unreadable else []), *traces.notes)
     if not traces.rows:
         raise _traces_error(file, "; ".join(notes) or "no spans", _NEXT_STEP)
     return Traces(traces.rows, notes)
@@ -120,35 +128,6 @@ def read_traces(file: Path) -> Traces:
 def _traces_error(file: Path, found: str, next_step: str) -> BenchmarkFileError:
     expected = "spans of OpenTelemetry or OpenInference, or traces of Langfuse, with questions and answers"
     return BenchmarkFileError("traces", where=str(file), expected=expected, found=found, next_step=next_step)
-
-
-class _Spans:
-    """The spans of a file in any supported form, and the lines that are not spans."""
-
-    def __init__(self) -> None:
-        self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # the key removes repeated lines
-        self.unreadable: list[str] = []
-        """Unreadable spans, with their line or row."""
-        self._n_spans = 0
-
-    @property
-    def notes(self) -> list[str]:
-        """Summary of the unreadable lines."""
-        listed = shortened_list(self.unreadable, _MAX_LISTED)
-        return [f"{len(self.unreadable)} spans or lines are unreadable: {listed}"] if listed else []
-
-    def read(self, location: str, row: Mapping[str, Any]) -> None:
-        """Read the spans of a line or row."""
-        for span_row in _span_rows(row):
-            self._n_spans += 1
-            if self._n_spans > MAX_SPANS:
-                raise ValueError(f"more than {MAX_SPANS:,} spans")
-            try:
-                span = _span(span_row)
-            except (ValueError, TypeError, OverflowError) as error:
-                self.unreadable.append(f"{location} ({error})")
-            else:
-                self.by_trace[span.trace_id][span.span_id, hash(repr(span))] = span
 
 
 # Conversion of lines to spans. The five forms of a line are detected by their keys.
