@@ -149,9 +149,9 @@ class Pair:
         first, second = self.values.values()
         n_calls = 0
         while (wave := race.next_wave()) is not None:
-            n_calls += len(wave.items)
-            flipped_items = [item for item in wave.items if signs and signs[self.conversation_of[item]] < 0]
-            values = {name: {item: self.values[name][item] for item in wave.items} for name in wave.systems}
+            n_calls += len(wave)
+            flipped_items = [item for item in wave if signs and signs[self.conversation_of[item]] < 0]
+            values = {name: {item: self.values[name][item] for item in wave} for name in race.remaining}
             first_values, second_values = values.values()
             for item in flipped_items:
                 first_values[item], second_values[item] = second[item], first[item]

@@ -130,13 +130,11 @@ def race_battles(
     n_battles = sum(not battle.is_equal for task_battles in battles.values() for battle in task_battles)
     rounds = JudgedBattles(ask, n_battles)
     while (wave := race.next_wave()) is not None:
-        selected = {
-            key: [battle for battle in battles[key] if {*battle.systems} <= {*wave.systems}] for key in wave.items
-        }
+        selected = {key: [battle for battle in battles[key] if {*battle.systems} <= {*race.remaining}] for key in wave}
         rounds.judge([battle for task_battles in selected.values() for battle in task_battles if not battle.is_equal])
         if rounds.shortfalls:
             break
-        race.add(_win_rates(wave.systems, selected, rounds.votes))
+        race.add(_win_rates(race.remaining, selected, rounds.votes))
         after_wave(race)
     return race, rounds
 

@@ -376,19 +376,7 @@ class _Test:
 
 def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins; of lm_eval tasks in the order of margins."""
-    for name, margin in config.margins.items() if baseline.harness else ():
-        for pair in harness_pairs(candidate.harness, baseline.harness, name, config.slices):
-            yield _Test(
-                pair.task,
-                ALL_DOCUMENTS,
-                is_named=True,
-                metric=pair.metric,
-                margin=config.slice_margins.get(name, margin) if pair.task in config.slices else margin,
-                objections=(),
-                sides=pair.sides,
-                unchanged=pair.unchanged,
-                units=pair.units,
-            )
+    yield from _tests_of_tasks(candidate, baseline, config)
     sides = (baseline,) if candidate is baseline else (baseline, candidate)
     anchoring = {name: not_anchored_reason([side.anchors.get(name) for side in sides]) for name in baseline.judges}
     drift = {name: reason for name, reason in anchoring.items() if reason.startswith(DRIFT)}
@@ -421,6 +409,14 @@ def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
                     unchanged=frozenset(unchanged),
                     implausible=candidate.implausible.get(setting, ""),
                 )
+
+
+def _tests_of_tasks(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
+    for name, margin in config.margins.items() if baseline.harness else ():
+        pairs = harness_pairs(candidate.harness, baseline.harness, name, config.slices)
+        for task, metric, sides, unchanged, units in pairs:
+            task_margin = config.slice_margins.get(name, margin) if task in config.slices else margin
+            yield _Test(task, ALL_DOCUMENTS, True, metric, task_margin, (), sides, unchanged, units=units)
 
 
 def _cards_of(*sides: GatedSystem) -> list[JudgeCard]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import Metric
@@ -13,20 +13,6 @@ from ragtasks.statistics import Column
 
 _OWN_MEANS = {"mean", "nanmean", "brier_score"}
 """Aggregations with a score for each document. With others, a document's value is its effect on the number."""
-
-
-@dataclass(frozen=True, slots=True)
-class HarnessPair:
-    """Two results of a task or group, by one metric."""
-
-    task: str
-    metric: Metric
-    sides: tuple[Column, Column]
-    """Values of the baseline and of the candidate for the same documents, in one order."""
-    unchanged: frozenset[str]
-    """Documents with the same responses on both sides."""
-    units: str
-    """Name of the clusters."""
 
 
 def metrics_of_tasks(tasks: Sequence[TaskResults]) -> dict[str, Metric]:
@@ -81,8 +67,11 @@ def require_gated(tasks: Sequence[TaskResults], margins: Collection[str], named:
 
 def harness_pairs(
     candidate: Sequence[TaskResults], baseline: Sequence[TaskResults], metric: str, named: Collection[str]
-) -> Iterator[HarnessPair]:
-    """Yield the two results of each chosen task and group by one metric. Both sides must match."""
+) -> Iterator[tuple[str, Metric, tuple[Column, Column], frozenset[str], str]]:
+    """Yield each chosen task and group with its metric, both sides, unchanged documents and name of the clusters.
+
+    Both results must match. The sides are the values of the baseline and of the candidate for the same documents.
+    """
     others = {task.name: task for task in candidate}
     for task in chosen_tasks(baseline, metric, named):
         other = others[task.name]
@@ -102,7 +91,7 @@ def harness_pairs(
             unchanged = set()
         units = f"clusters ({clustered.cluster})" if clustered.cluster else "documents"
         described = replace(metrics_of_tasks([task])[metric], bounds=task.metrics[metric].bounds)
-        yield HarnessPair(task.name, described, (before, after), frozenset(unchanged), units)
+        yield task.name, described, (before, after), frozenset(unchanged), units
 
 
 def harness_mismatches(

@@ -123,7 +123,7 @@ def decide(
     notes: list[str] = []
     _write_decision(output, question, race)
     while (wave := race.next_wave()) is not None:
-        rows = {name: {task_id: pool.systems[name][task_id] for task_id in wave.items} for name in wave.systems}
+        rows = {name: {task_id: pool.systems[name][task_id] for task_id in wave} for name in race.remaining}
         done |= _score(
             pool, [row for system_rows in rows.values() for row in system_rows.values()], folders, local_judge
         )

@@ -95,14 +95,6 @@ class Look:
     """Chance that scoring all remaining items would decide the comparison, estimated from the scores so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wave:
-    """Items to score next."""
-
-    items: tuple[str, ...]
-    systems: tuple[str, ...]
-
-
 class Race:
     """Comparison of systems in waves, until one is best, the remaining ones are equal, or a decision is unlikely."""
 
@@ -166,11 +158,9 @@ class Race:
         shared = set.intersection(*map(set, columns))
         return sum(0 < sum(column[item] is None for column in columns) < len(columns) for item in shared)
 
-    def next_wave(self) -> Wave | None:
-        """Return the next items to score; None after the race has ended."""
-        if self.verdict is not None:
-            return None
-        return Wave(self.order[self.n_items : self._sizes[self._n_looks]], self.remaining)
+    def next_wave(self) -> tuple[str, ...] | None:
+        """Return the items to score next for the remaining systems; None after the race has ended."""
+        return None if self.verdict is not None else self.order[self.n_items : self._sizes[self._n_looks]]
 
     def add(self, values: Values) -> None:
         """Add the scores of a wave and test."""

@@ -581,7 +581,7 @@ def test_a_race_against_the_baseline_gives_a_gate_verdict(
     while (wave := race.next_wave()) is not None:
         race.add(
             {
-                name: {item: None if item in lacks else value(int(item[1:])) for item in wave.items}
+                name: {item: None if item in lacks else value(int(item[1:])) for item in wave}
                 for name, (value, lacks) in scored.items()
             }
         )

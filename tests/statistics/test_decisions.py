@@ -43,8 +43,8 @@ def raced(
     race = Race(systems, conversation_of, seed=seed, **{"bounds": (0.0, 1.0)} | options)  # type: ignore[arg-type]
     requested = []
     while (wave := race.next_wave()) is not None:
-        requested += [(name, item) for name in wave.systems for item in wave.items]
-        race.add({name: {item: value(name, *position_of[item]) for item in wave.items} for name in wave.systems})
+        requested += [(name, item) for name in race.remaining for item in wave]
+        race.add({name: {item: value(name, *position_of[item]) for item in wave} for name in race.remaining})
     return race, requested
 
 
@@ -242,7 +242,7 @@ def test_the_order_of_the_data_does_not_matter(seed: int, order: int) -> None:
     for conversation_of, systems in ((items, ("a", "b")), (dict(mixed), ("b", "a"))):
         race = Race(systems, conversation_of, bounds=(0.0, 1.0), seed=order)
         while (wave := race.next_wave()) is not None:
-            chosen = wave.items if systems[0] == "a" else tuple(reversed(wave.items))
+            chosen = wave if systems[0] == "a" else tuple(reversed(wave))
             race.add({name: {i: value(name, int(i[1:4]), int(i[-1])) for i in chosen} for name in systems})
         ends.append((race.verdict, race.reason, set(race.remaining), race.n_items))
     assert ends[0] == ends[1]
