@@ -69,7 +69,7 @@ agentic.kept        run --model ragtasks-agent-once --tasks mtrag_live_agentic -
 agentic.injected    run --model ragtasks-extractive --tasks mtrag_full_rag --metadata injected=0.5
                     {free} {log} agentic/injected
 agentic.live        run --model ragtasks-extractive --tasks mtrag_live_reference,mtrag_live_full_rag {log} live
-agentic.report      report agentic live results/oracle --full {json} {sample}
+agentic.report      report agentic live results/oracle --full {json}
 
 retrieval.last      retrieve --retriever bm25 --queries last_turn {sample}
 retrieval.rewrite   retrieve --retriever bm25 --queries rewrite {sample}
@@ -113,7 +113,7 @@ score.chat          score {server}/v1 --setting full_rag {sample} --name chat --
                     --output scored/chat
 score.agent         score {server}/answer --protocol plain --benchmark custom --setting agentic {sample}
                     --name agent --metadata max_implausible=1 --output scored/agent
-score.report        report scored --full {json} {sample}
+score.report        report scored --full {json}
 
 judges.panel        run --model ragtasks-extractive {panel}
                     --tasks mtrag_full_rag,mtrag_un_reference,mtrag_s,trec_rag24,multihop_rag_retrieved
@@ -126,7 +126,7 @@ judges.drift        score scored/answers {sample} --judge {noisy} --metadata anc
 judges.first        score scored/answers {sample} {panel} --metric support_precision
                     --metric support_recall --output judged/first
 judges.ngrams       score scored/answers {sample} {panel} --metadata idk=ngrams --output judged/ngrams
-judges.report       report judged --full {json} {sample}
+judges.report       report judged --full {json}
 judges.decided      compare scored/answers scored/asked {panel} {json} {sample} --output judged/decided
 judges.frozen       judges anchors results/extractive --output files/anchors.jsonl
 judges.questions    judges questions mtrag {sample} --judge {steady} {json} --output files/labels.jsonl
@@ -183,9 +183,9 @@ submit.check_saved  check results/extractive
 submit.scored_2024  score files/trec_2024.jsonl {panel} {sample} --output scored/trec_2024
 submit.scored_2025  score files/trec_2025.jsonl {panel} {sample} --output scored/trec_2025
 
-report.json         report results --full {json} {sample}
-report.text         report results --full {sample}
-report.page         report scored/answers scored/asked --html files/page.html {sample}
+report.json         report results --full {json}
+report.text         report results --full
+report.page         report scored/answers scored/asked --html files/page.html
 report.compare      compare results/oracle results/extractive {json}
 report.show         results show results/extractive
 report.rows         results export rows results/extractive --output files/rows.json
