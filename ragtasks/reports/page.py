@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from markupsafe import Markup
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collect_parts, explained, group_labels, packed
+from ragtasks.reports.page_parts import PagePart, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, LOSS_TITLE, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, request_fields, shortened_prompts, value_at
@@ -80,7 +80,7 @@ def write_page(
         setting_words=_SETTING_WORDS,
         coded=coded,
         pictures=list(pictures_of(tables)),
-        failures=[failure for failure in failures if failure.name in failure_names],
+        failures={name: meaning for name, meaning in failures.items() if name in failure_names},
         style=Markup(style),
         script=Markup(script),
         policy=Markup(content_policy(style, script, has_files=is_apart)),
@@ -138,7 +138,7 @@ def _blocks(
     evaluations: Sequence[Evaluation],
     parts: Sequence[PagePart],
     text_stores: Mapping[str, TextStore],
-    failures: Sequence[FailureKind],
+    failures: Mapping[str, str],
 ) -> list[str]:
     """Return the packed blocks. The first one describes the others."""
     blocks: list[str] = [""]
@@ -178,7 +178,7 @@ def _blocks(
             "benchmarks": benchmarks,
             "parts": described,
             "metrics": {name: [metric.description, metric.higher_is_better] for name, metric in metrics.items()},
-            "failures": [asdict(failure) for failure in failures],
+            "failures": [{"name": name, "meaning": meaning} for name, meaning in failures.items()],
         }
     )
     return blocks

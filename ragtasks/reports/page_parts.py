@@ -37,27 +37,18 @@ NO_VERDICT = "missing verdict"
 _NO_PROBLEM = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS, *UNASKED)}
 
 
-@dataclass(frozen=True, slots=True)
-class FailureKind:
-    """A failure with its definition, for filters and legends."""
-
-    name: str
-    meaning: str
-
-
 FAILURES = (*(kind.label for kind in TurnErrorKind), NOT_USED, UNSCORED, NO_VERDICT)
 """Names of all failures in display order. Only the last two may occur together with another one."""
 
 
-def explained(metric: str) -> list[FailureKind]:
-    """Return all failures with definitions, in the order of `FAILURES`."""
-    meanings = {
+def explained(metric: str) -> dict[str, str]:
+    """Return failure -> definition, in the order of `FAILURES`."""
+    return {
         **{kind.label: kind.meaning for kind in TurnErrorKind},
         NOT_USED: f"no error, a reference passage was shown, and {metric} is worse than in setting reference",
         UNSCORED: f"{metric} has no value; the table of metrics shows the reason",
         NO_VERDICT: "at least one requested verdict is missing",
     }
-    return [FailureKind(name, meanings[name]) for name in FAILURES]
 
 
 def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: Iterable[str | None]) -> list[str]:
