@@ -407,10 +407,8 @@ def _references(answers: Sequence[Answer]) -> list[Answer]:
     for answer in answers:
         if answer.response.task.target:
             firsts.setdefault(answer.item, answer)
-    responses = [
-        Response(answer.response.task, answer.response.passages, answer.response.task.target)
-        for answer in firsts.values()
-    ]
+    given = [answer.response for answer in firsts.values()]
+    responses = [Response(response.task, response.passages, response.task.target) for response in given]
     refusals = NgramIdk().detect(responses)
     return [
         Answer(REFERENCE, answer.benchmark, answer.setting, response, label.verdict is IdkVerdict.YES, {})

@@ -284,15 +284,9 @@ def _content(pool: AnswerPool, items: Sequence[ItemKey], forms: Sequence[RatedFo
 def _metrics(scored: Sequence[str]) -> list[dict[str, Any]]:
     values = [{"value": str(number), "display_value": word, "numeric_value": number} for number, word in SCALE.items()]
     shared = {"author": "human", "aggregator": "median"}
+    categories = {**shared, "type": "categorical", "values": values}
     rated = [
-        {
-            "name": name,
-            "display_name": name.capitalize(),
-            "description": text,
-            **shared,
-            "type": "categorical",
-            "values": values,
-        }
+        {"name": name, "display_name": name.capitalize(), "description": text, **categories}
         for name, text in QUESTIONS.items()
     ]
     text = "Share of the other answers to the task that are not preferred to this one"
@@ -343,9 +337,5 @@ def _evaluation(answer: Answer, forms: Sequence[RatedForm], scored: Sequence[str
     scores: Mapping[str, float] = {PUBLISHED_METRICS[name]: answer.scores[name] for name in scored}
     composite = {"conditional_idk": int(is_right), **scores}
     annotations |= {name: {"composite": {"value": value}} for name, value in composite.items()}
-    return {
-        "task_id": task.task_id,
-        "model_id": answer.system,
-        "model_response": answer.response.text,
-        "annotations": annotations,
-    }
+    given = {"task_id": task.task_id, "model_id": answer.system, "model_response": answer.response.text}
+    return {**given, "annotations": annotations}

@@ -473,14 +473,9 @@ class Queue:
         """Store the vote of an assignment durably, and return it with the rater's knowledge of the names (`view`)."""
         with self._store.transaction() as connection:
             closed = self._close(connection, assignment, "voted")
-            view = (
-                "side_by_side"
-                if closed.view == "side_by_side"
-                else "revealed"
-                if _knows_names(connection, closed)
-                else None
-            )
-            stored = vote.model_copy(update={"view": view or "blinded"})
+            unnamed = "revealed" if _knows_names(connection, closed) else "blinded"
+            view = closed.view if closed.view == "side_by_side" else unnamed
+            stored = vote.model_copy(update={"view": view})
             row = (stored.vote_id, closed.assignment_id, stored.rater, stored.model_dump_json())
             connection.execute("INSERT INTO votes (vote_id, assignment_id, rater, vote) VALUES (?, ?, ?, ?)", row)
             _note(connection, "voted", closed, time.time(), stored.vote_id)

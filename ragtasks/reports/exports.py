@@ -31,13 +31,8 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 def every_eval_ever(entries: Sequence[Entry], organization: str, relationship: str) -> list[dict[str, Any]]:
     """Return one record per results file, model and benchmark."""
     groups = grouped(entries, lambda entry: (entry.source, entry.model, entry.title))
-    source = {
-        "source_name": "ragtasks",
-        "source_type": "evaluation_run",
-        "source_organization_name": organization,
-        "evaluator_relationship": relationship,
-    }
-    return [_record(own, source) for own in groups.values()]
+    source = {"source_name": "ragtasks", "source_type": "evaluation_run", "source_organization_name": organization}
+    return [_record(own, source | {"evaluator_relationship": relationship}) for own in groups.values()]
 
 
 def write_every_eval_ever(records: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
@@ -155,7 +150,7 @@ def model_card(entries: Sequence[Entry]) -> str:
         for metric in entry.main_metrics
         if (mean := entry.means[metric.name]).value is not None
     ]
-    return str(ModelCardData(model_name=models[0], eval_results=results).to_yaml()) + "\n"
+    return f"{ModelCardData(model_name=models[0], eval_results=results).to_yaml()}\n"
 
 
 # One row per score of each evaluation, for pandas, a spreadsheet or a database.

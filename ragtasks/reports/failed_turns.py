@@ -50,10 +50,8 @@ def _available_kinds(evaluations: Sequence[Evaluation]) -> str:
     counts = Counter(
         row.turn_error_kind for evaluation in evaluations for row in evaluation.rows if row.turn_error_kind
     )
-    listed = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
-    return (
-        f"the results contain {listed or 'no failed turn'}. Next step: name one with --kind, or flag turns on the page"
-    )
+    listed = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common()) or "no failed turn"
+    return f"the results contain {listed}. Next step: name one with --kind, or flag turns on the page"
 
 
 def _flagged(notes: Path) -> frozenset[Turn]:
@@ -92,8 +90,8 @@ def _write(chosen: Sequence[ScoredAnswer], folder: Path) -> list[str]:
     turns = written_lines(_conversation(rows, shown) for rows in conversations.values())
     write_atomically(folder / "conversations.jsonl", turns)
     passages = (
-        {"_id": passage.passage_id, "text": passage.text, "title": passage.title, "domain": domain}
-        for domain, passage in shown.values()
+        {"_id": passage_id, "text": passage.text, "title": passage.title, "domain": domain}
+        for passage_id, (domain, passage) in shown.items()
     )
     write_atomically(folder / "passages.jsonl", written_lines(passages))
     run = [

@@ -277,14 +277,8 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
     rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
     if any(row.decides for row in rows):
         notes += [f"judges do not decide: {text}" for text in dict.fromkeys(t for row in rows for t in row.objections)]
-    return Gate(
-        candidate=candidate.name,
-        baseline=baseline.name,
-        config=config,
-        rows=tuple(_corrected(rows, config)),
-        problems=tuple(problems),
-        notes=tuple(notes),
-    )
+    tests = tuple(_corrected(rows, config))
+    return Gate(candidate.name, baseline.name, config, tests, tuple(problems), tuple(notes))
 
 
 def before_judging(

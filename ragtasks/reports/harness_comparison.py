@@ -228,12 +228,10 @@ def _numbered(tasks: Sequence[TaskResults]) -> list[TaskResults]:
     taken: set[tuple[str, str]] = set()
     named = []
     for members in grouped(tasks, lambda task: task.source).values():
-        names = {task.name for task in members}
-        model = next(
-            model for model in numbered_names(members[0].model) if not any((model, name) in taken for name in names)
-        )
-        taken |= {(model, name) for name in names}
-        named += [replace(task, model=model) for task in members]
+        candidates = ({(model, task.name) for task in members} for model in numbered_names(members[0].model))
+        used = next(names for names in candidates if not names & taken)
+        taken |= used
+        named += [replace(task, model=next(iter(used))[0]) for task in members]
     return named
 
 
@@ -289,13 +287,9 @@ def _reported_mean(mean: Mean, found: HarnessColumns) -> Mean:
     """Return a mean with the numbers of the results file, which differ from those of its values by rounding only."""
     column = mean.column
     metric = found.metrics[column.group, column.metric, column.name]
-    estimate = replace(
-        mean.estimate,
-        value=metric.reported,
-        independent_error=metric.reported_error,
-        reason=mean.estimate.reason_over(found.units),
-    )
-    return replace(mean, estimate=estimate)
+    reason = mean.estimate.reason_over(found.units)
+    reported = replace(mean.estimate, value=metric.reported, independent_error=metric.reported_error, reason=reason)
+    return replace(mean, estimate=reported)
 
 
 def _reported_pair(pair: Comparison, found: HarnessColumns) -> Comparison:

@@ -20,16 +20,7 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
     """Return the number of prompts, their tokens, and the context that fits all of them."""
     needed = max((plan.context for plan in plans), default=0)
     contexts = [size for size in _CONTEXTS if size < 2 * needed][-4:] or [_CONTEXTS[0]]
-    columns = (
-        "setting",
-        "prompts",
-        "median",
-        "p99",
-        "longest",
-        "reply",
-        "context",
-        *(f"{size:,}" for size in contexts),
-    )
+    heads = ("setting", "prompts", "median", "p99", "longest", "reply", "context")
     rows: list[tuple[Cell, ...]] = [
         (
             plan.name,
@@ -46,7 +37,7 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
         f"Tokens of a prompt ({how}), of the longest allowed reply, and of the context for both. The percentages are "
         "the shares of prompts that fit with their reply into a context of the size in the column head."
     )
-    return Table("Prompts", columns, tuple(rows), note)
+    return Table("Prompts", (*heads, *(f"{size:,}" for size in contexts)), tuple(rows), note)
 
 
 def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:

@@ -38,14 +38,7 @@ from ragtasks.files import (
     usage_in_record,
 )
 from ragtasks.metrics import answer_text
-from ragtasks.records import (
-    Contexts,
-    Ending,
-    Passage,
-    Setting,
-    Trajectory,
-    normalise_task_id,
-)
+from ragtasks.records import Contexts, Ending, Passage, Setting, Trajectory, normalise_task_id
 from ragtasks.results._record_keys import ANSWER_KEYS, JOINED, ROW_KEYS, RecordKeys, is_null, keys_step, value_under
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable_error
 from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
@@ -89,22 +82,18 @@ def answers_evaluation(
     if not answers:
         raise unusable_error("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
     by_domain = grouped(answers, lambda answer: answer.task.domain)
+    counts = benchmark.count_tasks(setting, set(by_domain), conversational=config.conversational)
     provenance = {
         "benchmark": benchmark.label,
         "suite": suite_with(suite_of_answers(benchmark, setting, given), config),
         "revision": benchmark.revision,
-        "setting_tasks": {
-            setting.value: benchmark.count_tasks(setting, set(by_domain), conversational=config.conversational)
-        },
+        "setting_tasks": {setting.value: counts},
         "fingerprint": None,
     }
     tasks = tuple(
         SavedTask(
             f"{benchmark.name}_{setting.value}_{domain}",
-            benchmark.name,
-            config,
-            provenance,
-            {},
+            *(benchmark.name, config, provenance, {}),
             tuple(replace(answer, sample={"doc_id": n, **answer.sample}) for n, answer in enumerate(domain_answers)),
         )
         for domain, domain_answers in by_domain.items()
@@ -405,7 +394,6 @@ def read_answers(
     those that the user named.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
-
     reader = AnswerReader(benchmark, problems.add, keys=keys)
     answers = dict(answer for line, row in json_lines(problems) if (answer := reader.read(line, row)))
     reader.require_answers(str(file), data)
@@ -454,9 +442,7 @@ def contexts_of_answers(
         published = contexts_for(benchmark, setting, run, store).passages
     except RagtasksError as error:
         if not is_own or run != OFFICIAL or setting is Setting.REFERENCE_RAG:
-            raise (
-                _no_passages_error(benchmark, setting, len(given) - len(own), error) if not is_own else error
-            ) from error
+            raise (error if is_own else _no_passages_error(benchmark, setting, len(given) - len(own), error)) from error
         published = {task.task_id: () for task in benchmark.tasks}
     if outside := [task_id for task_id in given if task_id not in published]:
         raise _other_setting_error(benchmark, setting, outside)

@@ -151,9 +151,8 @@ class _ResultsFile:
 
         Earlier versions do not write it. Then it is as declared by the task.
         """
-        direction = value_at(self.content, "higher_is_better", task, metric)
-        directions = [value for value in (direction, declared) if isinstance(value, bool)]
-        return next(iter(directions), None)
+        directions = (value_at(self.content, "higher_is_better", task, metric), declared)
+        return next((value for value in directions if isinstance(value, bool)), None)
 
 
 def _tasks_and_groups(
@@ -256,13 +255,8 @@ def _read_documents(
             n_of_hash[content] += 1
             item = item_of[doc_id] = content if n_of_hash[content] == 1 else f"{content} #{n_of_hash[content]}"
             label = _label(row, cluster, number, problems) if cluster else item
-            documents[item] = TaskDocument(
-                doc_id,
-                str(row.get("prompt_hash")),
-                str(row.get("target_hash")),
-                canonical_hash(row.get("resps")),
-                label,
-            )
+            hashes = (str(row.get("prompt_hash")), str(row.get("target_hash")), canonical_hash(row.get("resps")))
+            documents[item] = TaskDocument(doc_id, *hashes, label)
             values[item] = {}
         elif seen[doc_id] > len(filters) or any(key.filter == filter_name for key in values[item_of[doc_id]]):
             problems.add(number, "each document once in a filter", f"document {doc_id} again ({filter_name})")
@@ -287,12 +281,8 @@ def _label(row: Mapping[str, Any], cluster: str, number: int, problems: Problems
     names = (f"doc.{name}" for name in row["doc"])
     hint = f"; {close_matches(cluster, names)}" if value is None else ""
     problems.next_step = f"name another field with --cluster, or leave it out{hint}"
-    problems.add(
-        number,
-        f"a text or number in {cluster}",
-        "no such field" if value is None else value,
-        f"document {row['doc_id']}",
-    )
+    found = "no such field" if value is None else value
+    problems.add(number, f"a text or number in {cluster}", found, f"document {row['doc_id']}")
     return ""
 
 
@@ -506,6 +496,7 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
         if reported is not None and _is_close(_mean_of_tasks(members, is_by_size=choice), reported)
     ]
     directions = {member.higher_is_better for _, member in members}
+    declared = next(iter(directions)) if len(directions) == 1 else None
     if not fitting and not refused:
         refused = "the reported number is no mean of its tasks"
     values = {} if refused else dict(_strata(reported or 0.0, members, is_by_size=fitting[0]))
@@ -513,9 +504,7 @@ def _group_metric(results: _ResultsFile, group: str, name: str, tasks: Sequence[
     return HarnessMetric(
         name=name,
         aggregation="",
-        higher_is_better=results.is_higher_better(
-            group, metric, next(iter(directions)) if len(directions) == 1 else None
-        ),
+        higher_is_better=results.is_higher_better(group, metric, declared),
         reported=reported,
         reported_error=results.number(group, f"{metric}_stderr", filter_name),
         values=values,

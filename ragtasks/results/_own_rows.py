@@ -19,13 +19,7 @@ from ragtasks.errors import near_names
 from ragtasks.files import Problems, first_row, json_lines
 from ragtasks.metrics import answer_text
 from ragtasks.records import OTHER_LABELS, Answerability, Contexts, Message, Role, Setting, Task
-from ragtasks.results._given_answers import (
-    CONTEXTS_OF_FILE,
-    AnswerRow,
-    GivenAnswer,
-    Note,
-    plain,
-)
+from ragtasks.results._given_answers import CONTEXTS_OF_FILE, AnswerRow, GivenAnswer, Note, plain
 from ragtasks.results._record_keys import ANSWER_KEYS, ROW_KEYS, RecordKeys, keys_step, value_under
 
 NO_CONTEXTS = "no_contexts"
@@ -122,9 +116,8 @@ def read_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
 
     rows = own_rows(json_lines(problems), problems.add, keys)
     if not rows.answers:
-        problems.next_step = (
-            keys_step(ROW_KEYS.with_keys(keys), first_row(file), _command_with_keys(file)) or _NEXT_STEP
-        )
+        step = keys_step(ROW_KEYS.with_keys(keys), first_row(file), _command_with_keys(file))
+        problems.next_step = step or _NEXT_STEP
     problems.raise_if_any()
     return rows
 
@@ -137,9 +130,8 @@ def own_rows(numbered: Iterable[tuple[int, object]], note: Note, keys: Mapping[s
             reader.read(number, row)
         else:
             note(number, "an object with `question` and `answer`", type(row).__name__, "")
-    tasks = with_languages(
-        reader.tasks, reader.languages, {name: answer.text for name, answer in reader.answers.items()}
-    )
+    texts = {name: answer.text for name, answer in reader.answers.items()}
+    tasks = with_languages(reader.tasks, reader.languages, texts)
     return OwnRows(rows_benchmark(tasks), reader.answers, dict(reader.unread))
 
 

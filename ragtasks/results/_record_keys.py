@@ -37,12 +37,9 @@ class RecordKeys:
 
     def with_keys(self, keys: Mapping[str, str]) -> RecordKeys:
         """Return the table with the user's keys in place of the built-in ones. The key `-` disables a value."""
+        named = {name: (key,) if key != _NO_KEY else () for name, key in keys.items()}
         fallback = {name: built_in for name, built_in in self.fallback.items() if name not in keys}
-        return replace(
-            self,
-            names={**self.names, **{name: (key,) if key != _NO_KEY else () for name, key in keys.items()}},
-            fallback=fallback,
-        )
+        return replace(self, names={**self.names, **named}, fallback=fallback)
 
     def all_of(self, name: str) -> tuple[str, ...]:
         """Return every key of a value, the most certain first."""

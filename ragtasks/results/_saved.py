@@ -211,14 +211,9 @@ def logged_samples(
         expected = f"logged samples of {of} in the same folder (samples_*.jsonl)"
         raise unusable_error("results", file, expected, "none", run_again)
     if missing:
-        descriptions = ", ".join(f"no {samples.path.name} (lines: {samples.n})" for samples in missing)
-        raise unusable_error(
-            "results",
-            file,
-            f"the logged samples of all its {of.partition(' ')[2]}s in the same folder",
-            descriptions,
-            f"{_RESTORE_ALL}, or {run_again}",
-        )
+        expected = f"the logged samples of all its {of.partition(' ')[2]}s in the same folder"
+        found = ", ".join(f"no {samples.path.name} (lines: {samples.n})" for samples in missing)
+        raise unusable_error("results", file, expected, found, f"{_RESTORE_ALL}, or {run_again}")
     return samples_of
 
 
@@ -273,15 +268,11 @@ def harmless(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 def unused(saved: Mapping[str, Any], user_settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a file that would change the scoring, and that the user did not name."""
-    kept = harmless(saved)
+    used = {*RECORDED, *user_settings, *harmless(saved)}
     return {
         key: saved[key]
         for key, default in _DEFAULTS.items()
-        if key in saved
-        and key not in RECORDED
-        and key not in user_settings
-        and key not in kept
-        and saved[key] != default
+        if key in saved and key not in used and saved[key] != default
     }
 
 

@@ -84,9 +84,8 @@ def merged_summaries(summaries: Iterable[Summary]) -> dict[str, Summary]:
 
 def _summary(setting: str, rows: list[ScoredAnswer]) -> Summary:
     names = dict.fromkeys(name for row in rows for name in row.values)
-    return Summary(
-        setting, len(rows), _hash(row.task.task_id for row in rows), {name: _metric(name, rows) for name in names}
-    )
+    metrics = {name: _metric(name, rows) for name in names}
+    return Summary(setting, len(rows), _hash(row.task.task_id for row in rows), metrics)
 
 
 def _metric(name: str, rows: Iterable[ScoredAnswer]) -> MetricSummary:
@@ -102,12 +101,8 @@ def _merged(setting: str, summaries: list[Summary]) -> Summary:
         name: _merged_metric([summary.metrics[name] for summary in summaries if name in summary.metrics])
         for name in names
     }
-    return Summary(
-        setting,
-        sum(summary.n for summary in summaries),
-        _added_hashes(int(summary.tasks, 16) for summary in summaries),
-        metrics,
-    )
+    tasks = _added_hashes(int(summary.tasks, 16) for summary in summaries)
+    return Summary(setting, sum(summary.n for summary in summaries), tasks, metrics)
 
 
 def _merged_metric(metrics: list[MetricSummary]) -> MetricSummary:

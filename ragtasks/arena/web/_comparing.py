@@ -45,13 +45,10 @@ class Arena:
     def _related_battles(self, battle_id: str) -> tuple[str, ...]:
         """Return the other battles that contain one of the answers of a battle."""
         battle = self._battles.get(battle_id)
-        texts = _texts(battle) if battle else set()
-        item_battles = self.battles_of(battle.first.item) if battle else ()
-        return tuple(
-            candidate.battle_id
-            for candidate in item_battles
-            if candidate.battle_id != battle_id and texts & _texts(candidate)
-        )
+        if battle is None:
+            return ()
+        others = [other for other in self.battles_of(battle.first.item) if other.battle_id != battle_id]
+        return tuple(other.battle_id for other in others if _texts(battle) & _texts(other))
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -97,10 +94,10 @@ class Arena:
     def displayed(assignment: Assignment, battle: Battle) -> DisplayedBattle:
         """Return a battle as displayed to raters, in the order of its assignment, without the systems' names."""
         answers = (battle.second, battle.first) if assignment.is_turned else (battle.first, battle.second)
-        displayed_answers = tuple(
+        displayed = tuple(
             DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False)
         )
-        return DisplayedBattle(battle.first.response.task.messages, displayed_answers)
+        return DisplayedBattle(battle.first.response.task.messages, displayed)
 
     def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
         """Return the battles of saved answers to an item."""
