@@ -34,7 +34,8 @@ from typing import Any
 from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
 from ragtasks.config import GateConfig
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.gate import ALL_TASKS, Gate, GatedSystem, GateRow, gate, power_of, read_side, side_of
+from ragtasks.reports.gate import ALL_TASKS, Gate, GateRow, gate, power_of
+from ragtasks.reports.gate_sides import GatedSystem, read_side, side_of
 from ragtasks.results import Evaluation, ScoredAnswer
 
 N_PROMISES = 25

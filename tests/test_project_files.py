@@ -155,7 +155,7 @@ FORMATS = {
     "cached embeddings": ("ragtasks/metrics/semantic/_embedding_cache.py", r"^_VERSION = (\d+)"),
     "votes and reviews": ("ragtasks/arena/store.py", r"^_VERSION = (\d+)"),
     "judge cards": ("ragtasks/judges/_cards.py", r"version: Literal\[(\d+)\]"),
-    "saved baselines": ("ragtasks/reports/gate.py", r"ragtasks baseline (\d+)"),
+    "saved baselines": ("ragtasks/reports/gate_sides.py", r"ragtasks baseline (\d+)"),
     "Every Eval Ever": ("ragtasks/reports/exports.py", r'^SCHEMA_VERSION = "([\d.]+)"'),
 }
 

@@ -94,7 +94,8 @@ def _gate_until_decided(
     results: Path | None, config: GateConfig, options: dict[str, Any], output: Path, *, force: bool
 ) -> int:
     """Judge both sides until the gate is decided, print the outcome and return the status."""
-    from ragtasks.reports.gate import before_judging, read_side, verdict_of, with_stored_cards
+    from ragtasks.reports.gate import before_judging, verdict_of
+    from ragtasks.reports.gate_sides import read_side, with_stored_cards
 
     if results is None or config.baseline is None or not Path(config.baseline).exists():
         raise ConfigurationError(
@@ -151,10 +152,11 @@ def _test(  # noqa: PLR0917 (as the options)
 ) -> int:
     """Print the test against the baseline, or its power, and return the status. Save a baseline if requested."""
     from ragtasks.reports import gate as gates
+    from ragtasks.reports import gate_sides as sides
     from ragtasks.reports.gate_output import comment_text, gate_text, junit_text, power_status
 
-    folder = data_folder() / gates.FOLDER
-    target = None if save_as is None else gates.baseline_file(save_as, folder)
+    folder = data_folder() / sides.FOLDER
+    target = None if save_as is None else sides.baseline_file(save_as, folder)
     if target is not None and target.exists() and not may_be_replaced([target], force=force):
         raise ConfigurationError(f"--save-baseline: {target} exists. Next step: another name, or --force")
     if results is None and not power:
@@ -163,12 +165,12 @@ def _test(  # noqa: PLR0917 (as the options)
         )
     candidate = None
     if results is not None:
-        candidate = gates.with_stored_cards(gates.read_side(results, config.benchmark, config.cluster), card_folder())
+        candidate = sides.with_stored_cards(sides.read_side(results, config.benchmark, config.cluster), card_folder())
     if config.baseline is None and (power or target is None):
         raise ConfigurationError("gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME")
     status = 0
     if config.baseline is not None:
-        baseline = gates.named_side(config.baseline, folder, config.benchmark, config.cluster)
+        baseline = sides.named_side(config.baseline, folder, config.benchmark, config.cluster)
         if power:
             detectable = gates.power_of(baseline, config, candidate)
             put(gate_text(detectable, form, is_power=True), output)
@@ -184,7 +186,7 @@ def _test(  # noqa: PLR0917 (as the options)
                 echo(gate_result.sentence)
             status = gate_result.verdict.status
     if target is not None and candidate is not None and status == 0:
-        gates.save_baseline(candidate, target)
+        sides.save_baseline(candidate, target)
         echo(f"wrote {target}")
     return status
 

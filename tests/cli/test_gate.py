@@ -107,7 +107,7 @@ def test_a_crash_does_not_exit_with_the_status_of_worse(results: Path, monkeypat
     def crash(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("ragtasks.reports.gate.side_of", crash)
+    monkeypatch.setattr("ragtasks.reports.gate_sides.side_of", crash)
     done = run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05")
     assert done.status == 2
     assert "ZeroDivisionError: a bug" in done.err

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragtasks.judges import IDK, KAPPA, UNDECIDED, CardRow, JudgeCard
-from ragtasks.reports.gate import GatedSystem
+from ragtasks.reports.gate_sides import GatedSystem
 
 PROMPTS = {"rb_llm": "aa", IDK: "bb", "clarification": "cc"}
 

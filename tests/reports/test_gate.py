@@ -18,19 +18,8 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import accuracy_sides
 from ragtasks.records import Answerability
-from ragtasks.reports.gate import (
-    Gate,
-    GatedSystem,
-    GateStatus,
-    before_judging,
-    gate,
-    is_powerful,
-    power_of,
-    read_side,
-    save_baseline,
-    side_of,
-    verdict_of,
-)
+from ragtasks.reports.gate import Gate, GateStatus, before_judging, gate, is_powerful, power_of, verdict_of
+from ragtasks.reports.gate_sides import GatedSystem, read_side, save_baseline, side_of
 from ragtasks.results import JudgeAnchors, ScoredAnswer
 from ragtasks.statistics import Race
 from tests.reports._cards import card, judged, with_cards

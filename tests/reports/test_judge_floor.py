@@ -11,15 +11,8 @@ import pytest
 from ragtasks.config import EvaluationConfig, GateConfig, JudgeFloor
 from ragtasks.judges import IDK, JudgeCard, store_card
 from ragtasks.records import Answerability
-from ragtasks.reports.gate import (
-    GateStatus,
-    before_judging,
-    gate,
-    read_side,
-    save_baseline,
-    side_of,
-    with_stored_cards,
-)
+from ragtasks.reports.gate import GateStatus, before_judging, gate
+from ragtasks.reports.gate_sides import read_side, save_baseline, side_of, with_stored_cards
 from ragtasks.suites import suite_named
 from tests.reports._cards import card, judged, with_cards
 from tests.reports._rows import evaluation

@@ -13,7 +13,8 @@ from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.comparison import compare_evaluations
-from ragtasks.reports.gate import gate, side_of
+from ragtasks.reports.gate import gate
+from ragtasks.reports.gate_sides import side_of
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, ScoredAnswer, recalibrated
 from tests.reports._rows import KIND, evaluation, row
