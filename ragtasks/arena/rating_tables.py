@@ -68,11 +68,7 @@ def _systems(ratings: Ratings) -> Table:
             _points(rating.controlled),
             f"{rating.elo.rating:.0f} [{rating.elo.low:.0f}, {rating.elo.high:.0f}]" if rating.elo else "-",
             _share(rating.win_rate),
-            rating.n_battles,
-            rating.n_wins,
-            rating.n_losses,
-            rating.n_ties,
-            rating.n_both_bad,
+            *(rating.n_battles, rating.n_wins, rating.n_losses, rating.n_ties, rating.n_both_bad),
         )
         for rating in ratings.systems
     )

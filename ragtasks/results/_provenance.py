@@ -199,11 +199,8 @@ def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     """Return `files` -> the results files of `NAME #2`, `NAME #3` and `NAME`. Empty without a number."""
     first_names = {match[0]: match[1] for evaluation in evaluations if (match := _NUMBERED.fullmatch(evaluation.model))}
     numbered = [evaluation for evaluation in evaluations if evaluation.model in {*first_names, *first_names.values()}]
-    return (
-        {"files": ", ".join(f"{evaluation.model} is {files_of(evaluation)}" for evaluation in numbered)}
-        if numbered
-        else {}
-    )
+    listed = ", ".join(f"{evaluation.model} is {files_of(evaluation)}" for evaluation in numbered)
+    return {"files": listed} if listed else {}
 
 
 def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:

@@ -111,14 +111,9 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     def choose(request: Request, first: str = "", second: str = "", place: int = 0) -> HTMLResponse:
         site.session(request)
         systems = arena.systems
-        first_system, second_system = (
-            (first if first in systems else systems[0]),
-            (second if second in systems else systems[1]),
-        )
-        items = [item for item in pool.items if {first_system, second_system} <= set(pool.answers_to(item))]
-        return site.page(
-            request, "side_by_side", systems=systems, first=first_system, second=second_system, items=items, place=place
-        )
+        first, second = first if first in systems else systems[0], second if second in systems else systems[1]
+        items = [item for item in pool.items if {first, second} <= set(pool.answers_to(item))]
+        return site.page(request, "side_by_side", systems=systems, first=first, second=second, items=items, place=place)
 
     @router.post("/side-by-side")
     def open_pair(
