@@ -45,7 +45,8 @@ def list_results(  # noqa: PLR0917 (one parameter an option)
     cluster: CLUSTER = "",
 ) -> None:
     """List results by model, benchmark and setting, stored runs, and unreadable files."""
-    from ragtasks.reports.history import History, read_history, render_list, render_skipped, select_entries
+    from ragtasks.reports.history import History, read_history, select_entries
+    from ragtasks.reports.history_output import render_list, render_skipped
 
     check_cluster(cluster)
     root, chosen = folder or Path("results"), {"benchmark": benchmark, "model": model, "setting": setting}
@@ -106,7 +107,8 @@ def show(
 
 
 def _show_results(name: str, second: str | None = None) -> int:
-    from ragtasks.reports.history import diff_entries, read_file, render_differences, render_entries
+    from ragtasks.reports.history import read_file
+    from ragtasks.reports.history_output import diff_entries, render_differences, render_entries
 
     if second is None:
         echo(render_entries(read_file(Path(name))))
@@ -211,7 +213,8 @@ def export(  # noqa: PLR0917 (one parameter an option)
 
 
 def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:
-    from ragtasks.reports.history import below, select_entries
+    from ragtasks.reports.history import select_entries
+    from ragtasks.reports.history_output import below
 
     entries = []
     for folder in folders:
@@ -225,7 +228,8 @@ def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:
 
 def _ranked(folder: Path, cluster: str = "") -> History:
     """Return the results of a folder. Raises BenchmarkFileError if it contains no readable results."""
-    from ragtasks.reports.history import read_history, render_skipped
+    from ragtasks.reports.history import read_history
+    from ragtasks.reports.history_output import render_skipped
 
     history = read_history(folder, is_ranked=True, cluster=cluster)
     if not history.entries:

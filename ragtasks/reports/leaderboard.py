@@ -17,7 +17,8 @@ from markupsafe import Markup
 
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
-from ragtasks.reports.history import GROUP, SAMPLE_NOTE, Entry, History, below, mean_text, time_text
+from ragtasks.reports.history import GROUP, Entry, History
+from ragtasks.reports.history_output import SAMPLE_NOTE, below, mean_text, time_text
 from ragtasks.reports.page import asset_text, content_policy, template
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_ahead, is_baseline
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN

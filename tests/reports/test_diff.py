@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.history import EntryPair, diff_entries, read_file
+from ragtasks.reports.history import read_file
+from ragtasks.reports.history_output import EntryPair, diff_entries
 from ragtasks.results import CAUSES, DECISIVE, causes_of
 from tests._messages import raises
 from tests.reports._saved import TASKS, facts, save, scoring, top

@@ -16,16 +16,8 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.reports.history import (
-    Entry,
-    History,
-    read_file,
-    read_history,
-    render_entries,
-    render_list,
-    render_skipped,
-    select_entries,
-)
+from ragtasks.reports.history import Entry, History, read_file, read_history, select_entries
+from ragtasks.reports.history_output import render_entries, render_list, render_skipped
 from ragtasks.reports.leaderboard import write_leaderboard
 from ragtasks.results import DECISIVE, UNKNOWN
 from ragtasks.scoring import Folders, rescore

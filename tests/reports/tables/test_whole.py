@@ -12,7 +12,8 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.records import Answerability, Setting, Task
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections
-from ragtasks.reports.history import read_history, render_entries, render_list
+from ragtasks.reports.history import read_history
+from ragtasks.reports.history_output import render_entries, render_list
 from ragtasks.reports.leaderboard import leaderboard_tables
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import read_evaluations
