@@ -299,7 +299,6 @@ def _chance(  # noqa: PLR0917 (numbers of one formula)
     """
     from scipy.special import stdtr, stdtrit
 
-    assert difference.value is not None
     if not difference.standard_error or share == 1:
         return 1.0
     freedom = max(1, difference.n_clusters - 1)

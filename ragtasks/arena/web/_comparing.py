@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ragtasks.arena.battles import LIVE, Answer, AnswerPool, Battle, shuffled
 from ragtasks.arena.store import LEASE_SECONDS, Assignment, Queue, VoteStore
@@ -181,7 +182,7 @@ def battle_of(text: str) -> Battle:
     return Battle(_answer(content["first"]), _answer(content["second"]))
 
 
-def _answer_fields(answer: Answer) -> Mapping[str, object]:
+def _answer_fields(answer: Answer) -> Mapping[str, Any]:
     task = answer.response.task
     return {
         "system": answer.system,
@@ -205,14 +206,6 @@ def _answer_fields(answer: Answer) -> Mapping[str, object]:
     }
 
 
-def _answer(fields: Mapping[str, object]) -> Answer:
-    doc = fields["doc"]
-    assert isinstance(doc, dict)
-    return Answer(
-        system=str(fields["system"]),
-        benchmark=str(fields["benchmark"]),
-        setting=LIVE,
-        response=response_of(doc, str(fields["text"])),
-        refuses=bool(fields["refuses"]),
-        scores={},
-    )
+def _answer(fields: Mapping[str, Any]) -> Answer:
+    response = response_of(fields["doc"], fields["text"])
+    return Answer(fields["system"], fields["benchmark"], LIVE, response, fields["refuses"], {})

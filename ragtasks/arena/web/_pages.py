@@ -21,7 +21,7 @@ from ragtasks.arena.forms import (
     read_forms,
 )
 from ragtasks.arena.rating_tables import rating_sections
-from ragtasks.arena.store import Assignment, Queue, VoteRefusedError
+from ragtasks.arena.store import Assignment, Queue
 from ragtasks.arena.votes import Preference
 from ragtasks.arena.web._comparing import LABELS, Arena, DisplayedAnswer
 from ragtasks.arena.web._site import FormText, Session, Site
@@ -137,7 +137,6 @@ def refused(site: Site) -> Any:
     """Return the handler of refused votes: a page with the reason."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        assert isinstance(error, VoteRefusedError)
         return site.page(request, "message", 409, heading="Not saved", text=f"{str(error)[0].upper()}{str(error)[1:]}.")
 
     return answer

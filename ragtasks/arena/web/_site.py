@@ -153,8 +153,7 @@ def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Applicati
     """Return an application with error pages of the site and the guard."""
 
     @app.exception_handler(AnyHTTPException)
-    async def error_page(request: Request, error: Exception) -> Response:
-        assert isinstance(error, AnyHTTPException)
+    async def error_page(request: Request, error: AnyHTTPException) -> Response:
         if request.url.path.startswith("/api/"):
             return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
         if error.status_code in _REDIRECTS:

@@ -107,10 +107,7 @@ def _more_metrics(
 ) -> list[str]:
     """Return the other columns: `ans_acc` with its sides, the requested metrics, and coverage if it is below 1."""
     missing_main = unscored_main(evaluations, present)
-    requested = [
-        *requested,
-        *(metric_name for evaluation in evaluations for metric_name in requested_metrics(evaluation.suite)),
-    ]
+    requested = [*requested, *(name for evaluation in evaluations for name in requested_metrics(evaluation.suite))]
     rows = [row for evaluation in evaluations for row in evaluation.rows]
     partial = partial_coverages(rows)
     if missing_main:

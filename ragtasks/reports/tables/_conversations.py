@@ -140,15 +140,15 @@ def failed_turn_definition(evaluations: Sequence[Evaluation], given: FailedTurn 
         for evaluation in evaluations
         for provenance in evaluation.provenance.values()
     ]
-    own = [definition or FailedTurn() for definition in dict.fromkeys(stored)] or [FailedTurn()]
-    definitions = list(dict.fromkeys(own)) if given is None else [given]
-    if len(definitions) > 1:
-        names = "; ".join(map(str, definitions))
+    own = [found or FailedTurn() for found in dict.fromkeys(stored)] or [FailedTurn()]
+    definition, *others = dict.fromkeys(own) if given is None else [given]
+    if others:
+        names = "; ".join(map(str, [definition, *others]))
         raise ConfigurationError(
             f"failed_turn differs between the results: {names}. Next step: add --failed-turn (--kind in an export)"
         )
-    check_failed_turn(definitions[0], {metric.name for evaluation in evaluations for metric in evaluation.metrics})
-    return definitions[0]
+    check_failed_turn(definition, {metric.name for evaluation in evaluations for metric in evaluation.metrics})
+    return definition
 
 
 def check_failed_turn(definition: FailedTurn, metrics: Collection[str]) -> None:

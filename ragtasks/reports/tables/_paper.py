@@ -56,14 +56,9 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     if n_ours and evaluations[0].kind[0] == _BENCHMARK:
         paper = published_table("MTRAG paper, Table 13")
         comparable = _comparable(evaluations, paper)
-        rows[n_ours:n_ours] = [
-            (
-                *(row.setting, row.name, "paper", str(paper.n)),
-                *(paper.score(row, name) if name in comparable else "-" for name in columns),
-            )
-            for row in paper.rows
-            if not columns.keys().isdisjoint(comparable)
-        ]
+        for row in reversed(paper.rows) if columns.keys() & comparable else ():
+            scores = (paper.score(row, name) if name in comparable else "-" for name in columns)
+            rows.insert(n_ours, (row.setting, row.name, "paper", str(paper.n), *scores))
     if rows:
         yield replace(table, rows=tuple(rows))
 

@@ -224,9 +224,8 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
-    intervals = (
-        f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} conversations or equal values"
-    )
+    few = f"fewer than {MIN_CLUSTERS} conversations or equal values"
+    intervals = f"over conversations (docs/statistics.md), none for {few}"
     judged = [row for evaluation in evaluations for row in evaluation.rows if row.verdict_values]
     if judged and not any(row.again for row in judged):
         intervals += f"; {NOT_REPEATED}"
@@ -241,11 +240,9 @@ def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield the settings side by side, on all their tasks and on the tasks that all of them share (paper, Table 5)."""
     is_own = evaluations[0].has_own_rows
-    notes = [
-        "" if is_own else missing_baselines(evaluations),
-        empty_note(present.values()) if _has_empty(evaluations) else "",
-    ]
-    yield _overview_table(evaluations, present, None, "By setting", " ".join(filter(None, notes)))
+    baselines = "" if is_own else missing_baselines(evaluations)
+    empty = empty_note(present.values()) if _has_empty(evaluations) else ""
+    yield _overview_table(evaluations, present, None, "By setting", f"{baselines} {empty}".strip())
     tasks_of: dict[str, set[str]] = {}
     for (setting, _), rows in by_setting(evaluations):
         tasks_of.setdefault(setting, set()).update(row.task.task_id for row in rows)
