@@ -99,7 +99,8 @@ def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriev
     if make is None:
         if name in {"hybrid", "rerank"}:
             raise refused(line, f"its retrievers in brackets, such as {name}(bm25,dense:minilm)", "none")
-        raise refused(line, close_matches(name, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {name!r}")
+        known = close_matches(name, [*RETRIEVERS.names(), "hybrid", "rerank"])
+        raise refused(line, "a known retriever", f"{name!r}; {known}")
     arguments: list[Any] = []
     if name in RETRIEVERS.plugin_names() and colon:
         if _OPTION.fullmatch(argument):

@@ -200,7 +200,7 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
         retriever = f"run:{name} --name {Path(name).stem}" if Path(name).is_file() else "bm25"
         data = " --data sample" if benchmark.is_sample else ""
         step = f"make one with `ragtasks retrieve --benchmark {benchmark.name}{data} --retriever {retriever}`"
-        raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; {step}")
+        raise CacheError(f"no run {name!r} in {store / 'runs'}: {step}; {hint}")
     spec = read_manifest(folder).spec
     expected = {
         "benchmark": benchmark.name,

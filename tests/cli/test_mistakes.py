@@ -124,6 +124,10 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run mtrag_reference --model ragtasks-oracle", ["follows no option", "--tasks mtrag_reference"]),
         ("score rows.jsonl --metadata idk", ["--metadata 'idk': expected KEY=VALUE, such as idk=ngrams"]),
         ("data fetch mtrag --from nowhere", ["--from nowhere: no such file or folder"]),
+        (
+            "retrieve --data sample --retriever bm52",
+            ["retriever: 'bm52'; expected a known retriever, found 'bm52'; did you mean 'bm25' or 'bm25s'?"],
+        ),
         ("retrieve --data sample --retriever hybrid", ["its retrievers in brackets, such as hybrid(bm25,dense"]),
         ("report rows.jsonl", ["another file", "ragtasks score rows.jsonl"]),
         ("compare rows.jsonl rows.jsonl", ["neither results nor a run", "ragtasks score rows.jsonl"]),
