@@ -10,10 +10,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import lm_eval.models  # noqa: F401
+import lm_eval.models  # noqa: F401 (first, because the harness registers its own models only while none is registered)
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
@@ -25,36 +25,7 @@ from ragtasks.harness.prompts import REFUSAL
 from ragtasks.languages import ENGLISH, settled, words_of
 from ragtasks.records import LANGUAGE
 
-# The import above must come first: the harness registers its own models only while none is registered.
-
-
 _REFUSAL_SENTENCE = f"{REFUSAL}."
-
-
-def extractive(doc: Doc) -> str:
-    """Return the best sentences of the passages for the question, or the refusal phrase if none matches."""
-    # The text of a passage begins with its title, which is not a sentence.
-    texts = [passage["text"].removeprefix(passage["title"]) for passage in doc["passages"]]
-    language = json.loads(doc.get("extra") or "{}").get(LANGUAGE, ENGLISH)
-    return extract_answer(doc["question"], texts, language) or _REFUSAL_SENTENCE
-
-
-def oracle(doc: Doc) -> str:
-    """Return the reference answer: the ceiling of every reference-based metric."""
-    return str(doc["target"])
-
-
-def refuse(doc: Doc) -> str:
-    """Return the refusal phrase: the floor, and the score of a system that refuses every question."""
-    return _REFUSAL_SENTENCE
-
-
-def refuse_on_empty(doc: Doc) -> str:
-    """Return the reference answer if the doc has passages, else the refusal phrase.
-
-    Its answerability accuracy shows how well missing passages alone identify unanswerable tasks.
-    """
-    return oracle(doc) if doc["passages"] else _REFUSAL_SENTENCE
 
 
 class AnswersOnly(LM):
@@ -78,7 +49,6 @@ class _Baseline(AnswersOnly):
     """A harness model whose answer is a function of the doc."""
 
     label = "this baseline"
-    answer: Callable[[Doc], str]
     is_baseline = True
     """Excludes the answers from the plausibility check."""
     tokenizer_name = "ragtasks-baseline"
@@ -87,42 +57,57 @@ class _Baseline(AnswersOnly):
         super().__init__()
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        return [type(self).answer(request.doc) for request in requests]
+        return [self._answer(request.doc) for request in requests]
+
+    def _answer(self, doc: Doc) -> str:
+        raise NotImplementedError
 
 
 @register_model("ragtasks-extractive")
 class Extractive(_Baseline):
-    """See `extractive`."""
+    """Gives the best sentences of the passages for the question, or the refusal phrase if none matches."""
 
-    answer = staticmethod(extractive)
+    def _answer(self, doc: Doc) -> str:
+        # The text of a passage begins with its title, which is not a sentence.
+        texts = [passage["text"].removeprefix(passage["title"]) for passage in doc["passages"]]
+        language = json.loads(doc.get("extra") or "{}").get(LANGUAGE, ENGLISH)
+        return extract_answer(doc["question"], texts, language) or _REFUSAL_SENTENCE
 
 
 @register_model("ragtasks-oracle")
 class Oracle(_Baseline):
-    """See `oracle`."""
+    """Gives the reference answer: the ceiling of every reference-based metric."""
 
-    answer = staticmethod(oracle)
+    def _answer(self, doc: Doc) -> str:
+        return str(doc["target"])
 
 
 @register_model("ragtasks-refuse")
 class Refuse(_Baseline):
-    """See `refuse`."""
+    """Gives the refusal phrase: the floor, and the score of a system that refuses every question."""
 
-    answer = staticmethod(refuse)
+    def _answer(self, doc: Doc) -> str:
+        return _REFUSAL_SENTENCE
 
 
 @register_model("ragtasks-refuse-on-empty")
-class RefuseOnEmpty(_Baseline):
-    """See `refuse_on_empty`."""
+class RefuseOnEmpty(Oracle):
+    """Gives the reference answer if the doc has passages, else the refusal phrase.
 
-    answer = staticmethod(refuse_on_empty)
+    Its answerability accuracy shows how well missing passages alone identify unanswerable tasks.
+    """
+
+    def _answer(self, doc: Doc) -> str:
+        return super()._answer(doc) if doc["passages"] else _REFUSAL_SENTENCE
 
 
 # Agents without a model, for agentic tasks: the value of one search, of the official rewrite, and the ceiling.
 
 
-class _Agent(_Baseline):
+class _Agent(Extractive):
     """A harness model that decides from the search state instead of the prompt."""
+
+    _k = 5
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         return [self._next(request) for request in requests]
@@ -138,14 +123,9 @@ class _Agent(_Baseline):
             return f'<search k="{self._k}">{words[: task.toolbox.limits.query_characters]}</search>'
         return f"<answer>{self._answer({**search.doc, 'passages': passage_rows(search.session.passages)})}</answer>"
 
-    _k = 5
-
     def _query(self, task: AgenticTask, search: Search) -> str | None:
         """Return the next query, or None to answer."""
         raise NotImplementedError
-
-    def _answer(self, doc: Doc) -> str:
-        return extractive(doc)
 
 
 @register_model("ragtasks-agent-once")
@@ -185,7 +165,7 @@ class AgentOracle(_Agent):
         return passage.text if passage is not None else None
 
     def _answer(self, doc: Doc) -> str:
-        return oracle(doc)
+        return str(doc["target"])
 
 
 def _rewrite(task: AgenticTask, doc: Doc) -> str:

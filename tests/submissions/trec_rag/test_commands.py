@@ -27,11 +27,9 @@ TASKS = ["trec_rag24", "trec_rag24_raggy", "trec_rag24_researchy"]
 class Cited(Extractive):
     """Returns the first sentence of the first two passages with citations, and an unsupported sentence."""
 
-    answer = staticmethod(
-        lambda doc: (
-            " ".join(f"{doc['passages'][n]['text'].split('. ')[0]} [{n + 1}]." for n in (0, 1)) + " Moons sing [77]."
-        )
-    )
+    def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
+        firsts = [[row["text"].split(". ")[0] for row in request.doc["passages"][:2]] for request in requests]
+        return [f"{first} [1]. {second} [2]. Moons sing [77]." for first, second in firsts]
 
 
 @pytest.fixture
