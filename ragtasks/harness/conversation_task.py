@@ -40,11 +40,18 @@ from ragtasks.files import OFFICIAL, run_key, seconds_per_query, spending_of_run
 from ragtasks.harness.answering import model_in_use, served_model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, PromptBudget, TaskPrompts, reject_chat_endpoint
-from ragtasks.harness.scores import TaskAnswers, TaskScores
+from ragtasks.harness.scores import TaskAnswers, aggregation_of
 from ragtasks.metrics import Metric
 from ragtasks.records import Passage, Setting
-from ragtasks.results import ScoredAnswer, logged_scoring, logged_values, saved_answer
-from ragtasks.scoring import check_answers, given_metrics, record_checked, shared_scorer, with_turn_error
+from ragtasks.results import ScoredAnswer, logged_scoring, logged_values, saved_answer, saved_summary
+from ragtasks.scoring import (
+    check_answers,
+    given_metrics,
+    plausibility_of,
+    record_checked,
+    shared_scorer,
+    with_turn_error,
+)
 from ragtasks.suites import suite_named, suite_with
 from ragtasks.tables import grouped
 
@@ -91,7 +98,7 @@ class ConversationTask(ConfigurableTask):
         self._run_spending = _earlier_spending(run, spending_of_run(run_store(), run))
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
-        self._scores = TaskScores(self._metrics)
+        self._scored: dict[str, ScoredAnswer] = {}
         # Any value prevents the harness from looking up our metric names on the hub.
         settings["process_results"] = _PROCESS_RESULTS
         settings["metric_list"] = self._metric_list(settings)
@@ -196,7 +203,7 @@ class ConversationTask(ConfigurableTask):
         key = self._requests_key(options, budget)
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
         self._budget = budget
-        self._scores.forget()
+        self._scored = {}
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
         self._budget.check(self.task_name, len(self._instances))
@@ -249,14 +256,14 @@ class ConversationTask(ConfigurableTask):
         super().apply_filters()
         for instance in self._instances:
             instance.filtered_resps[self._filter] = self._answers.text(instance)
-        if _BYPASS not in self._metric_fn_list and not len(self._scores):
+        if _BYPASS not in self._metric_fn_list and not self._scored:
             score_together([task for task in _ANSWERED_TOGETHER if task.is_scored_with(self)])
         self._config.metadata = self._public_metadata()
 
     def is_scored_with(self, other: ConversationTask) -> bool:
         """Return whether this task has all its answers, none of them scored, and the same scorer as `other`."""
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
-        return answered and not len(self._scores) and self.scorer is other.scorer
+        return answered and not self._scored and self.scorer is other.scorer
 
     def answers(self) -> list[ScoredAnswer]:
         """Return the answers to this task's docs, before scoring."""
@@ -282,7 +289,7 @@ class ConversationTask(ConfigurableTask):
 
     def take_scores(self, answers: Iterable[ScoredAnswer]) -> None:
         """Store this task's scored answers until the harness requests them doc by doc."""
-        self._scores.take(answers)
+        self._scored = {answer.task.task_id: answer for answer in answers}
 
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
         """Return metric -> value of one doc; NaN if it is unscored.
@@ -294,7 +301,7 @@ class ConversationTask(ConfigurableTask):
         doc.update(self._logged_doc(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
-        answer = self._scores[doc["task_id"]]
+        answer = self._scored[doc["task_id"]]
         doc["scoring"] = logged_scoring(answer)
         return logged_values(answer)
 
@@ -302,7 +309,7 @@ class ConversationTask(ConfigurableTask):
         """Return metric -> function that aggregates its values: the mean over scored docs, or the metric's own."""
         if _BYPASS in self._metric_fn_list:
             return dict(super().aggregation())
-        return self._scores.aggregations(self._aggregation_list)
+        return {name: aggregation_of(self._metrics[name]) for name in self._aggregation_list}
 
     def _public_metadata(self) -> dict[str, Any]:
         """Return the metadata of the results: our configuration and provenance, without the model's arguments.
@@ -328,7 +335,7 @@ class ConversationTask(ConfigurableTask):
                 **({"server_settings": dict(served.client.learned)} if served and served.client.learned else {}),
                 **({"spending": spending} if (spending := self._spending()) else {}),
                 "scoring": self.scorer.provenance(),
-                **self._scores.provenance(),
+                **plausibility_of(self._scored.values()),
                 **self._summary(),
             },
         }
@@ -339,9 +346,7 @@ class ConversationTask(ConfigurableTask):
 
     def _summary(self) -> dict[str, Any]:
         """Return the means for the results; empty before scoring, or if other ranks have some of the answers."""
-        if self._is_distributed or not len(self._scores):
-            return {}
-        return self._scores.summary()
+        return {} if self._is_distributed or not self._scored else saved_summary(self._scored.values())
 
 
 def _earlier_spending(run: str, spending: Spending) -> Spending:

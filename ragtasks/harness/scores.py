@@ -11,47 +11,13 @@ from lm_eval.api.metrics import mean
 
 from ragtasks.benchmarks import Doc, passage_rows
 from ragtasks.harness.answers import NoAnswer, SystemAnswer
-from ragtasks.metrics import Metric, Pair, Sides, answer_text
-from ragtasks.results import ScoredAnswer, saved_summary
-from ragtasks.scoring import plausibility_of
+from ragtasks.metrics import Metric, answer_text
 
 
-class TaskScores:
-    """Stores the scored answers of one harness task until the harness requests their values."""
-
-    def __init__(self, metrics: Mapping[str, Metric]) -> None:
-        self._metrics = metrics
-        self._answers: dict[str, ScoredAnswer] = {}
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def __getitem__(self, task_id: str) -> ScoredAnswer:
-        return self._answers[task_id]
-
-    def forget(self) -> None:
-        """Remove all scores, before new requests are sent."""
-        self._answers = {}
-
-    def take(self, answers: Iterable[ScoredAnswer]) -> None:
-        """Store scored answers by task id."""
-        self._answers = {answer.task.task_id: answer for answer in answers}
-
-    def provenance(self) -> dict[str, Any]:
-        """Return the counts of implausible answers for the results; empty if none were checked."""
-        return plausibility_of(self._answers.values())
-
-    def summary(self) -> dict[str, Any]:
-        """Return the means of all answers."""
-        return saved_summary(self._answers.values())
-
-    def aggregations(self, names: Iterable[str]) -> dict[str, Callable[..., float]]:
-        """Return metric -> function that aggregates its values: the mean over scored docs, or the metric's own."""
-        return {name: self._aggregation_of(name) or _Mean() for name in names}
-
-    def _aggregation_of(self, name: str) -> Callable[[Iterable[Pair | Sides | float]], float] | None:
-        aggregate = self._metrics[name].of_all
-        return None if aggregate is None else lambda pairs: aggregate(pair for pair in pairs if isinstance(pair, tuple))
+def aggregation_of(metric: Metric) -> Callable[..., float]:
+    """Return the function that aggregates the values of a metric: the mean over scored docs, or the metric's own."""
+    aggregate = metric.of_all
+    return _Mean() if aggregate is None else lambda pairs: aggregate(pair for pair in pairs if isinstance(pair, tuple))
 
 
 class _Mean:
