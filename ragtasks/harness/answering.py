@@ -150,16 +150,15 @@ class SavedAnswers:
         """
         keys = [_logged(request) for request in requests]
         saved = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
-        return [None if answer is None else self._with_unused([key], [answer])[0]
-                for key, answer in zip(keys, saved, strict=True)]  # fmt: skip
+        return [
+            None if answer is None else self._with_unused(key, answer) for key, answer in zip(keys, saved, strict=True)
+        ]
 
     def settle(self, request: Instance, answer: Any) -> Any:
         """Save a new answer and return it with the usage of earlier failed replies."""
         key = _logged(request)
         self._keep(key, answer)
-        if self._log is not None and isinstance(answer, NoAnswer):
-            self._log.record_unused(key, answer)
-        return self._with_unused([key], [answer])[0]
+        return self._with_unused(key, answer)
 
     def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
         """Return the log-likelihoods of the model."""
@@ -175,7 +174,7 @@ class SavedAnswers:
         missing = [index for index, answer in enumerate(answers) if answer is None]
         self._log_saved(len(keys) - len(missing), len(keys))
         if not missing:
-            return self._with_unused(keys, answers)
+            return list(map(self._with_unused, keys, answers))
         self._reported.clear()
         self._pending.clear()
         for index in missing:
@@ -195,9 +194,7 @@ class SavedAnswers:
             answers[index] = answer = self._counted(method, keys[index], text)
             if self._identity(keys[index]) not in self._reported:  # a model of another package may not call the hook
                 self._keep(keys[index], answer)
-            if self._log is not None and isinstance(answer, NoAnswer):
-                self._log.record_unused(keys[index], answer)
-        return self._with_unused(keys, answers)
+        return list(map(self._with_unused, keys, answers))
 
     def _log_saved(self, n_answered: int, n_requests: int) -> None:
         if self._log is not None and n_answered:
@@ -208,13 +205,9 @@ class SavedAnswers:
                 self._log.path,
             )
 
-    def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:
-        """Return answers with the usage of earlier replies that contained no answer."""
-        if self._log is None:
-            return list(answers)
-        return [
-            with_calls(answer, self._log.take_unused(request)) for request, answer in zip(keys, answers, strict=True)
-        ]
+    def _with_unused(self, request: LoggedRequest, answer: Any) -> Any:
+        """Return an answer with the usage of earlier replies that contained no answer."""
+        return answer if self._log is None else with_calls(answer, self._log.take_unused(request))
 
     def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
         """Save a new answer. The model calls this method, because `SavedAnswers` is its cache hook.
@@ -244,7 +237,10 @@ class SavedAnswers:
         return SystemAnswer(answer, None, usage)
 
     def _keep(self, request: LoggedRequest, answer: Any) -> None:
-        if self._log is not None and not isinstance(answer, NoAnswer):
+        """Save an answer, or the usage of a reply without one."""
+        if self._log is not None and isinstance(answer, NoAnswer):
+            self._log.record_unused(request, answer)
+        elif self._log is not None:
             self._log.record(request, answer)
 
 
