@@ -190,11 +190,7 @@ _SAMPLING: Mapping[str, tuple[Any, str]] = {
     "seed": (int, "a whole number"),
     "max_gen_toks": (int, "a whole number of at least 1"),
 }
-_OTHER_NAMES = (
-    "max_new_tokens",
-    "max_tokens",
-    "max_completion_tokens",
-)  # for max_gen_toks, in lm_eval too
+_OTHER_NAMES = ("max_new_tokens", "max_tokens", "max_completion_tokens")  # for max_gen_toks, in lm_eval too
 
 
 def reject_wrong_sampling(sampling: Mapping[str, Any]) -> None:
@@ -234,11 +230,9 @@ def _library_named(model: str) -> Iterator[None]:
 
 def _missing_arguments(model_class: type[LM], arguments: Mapping[str, Any]) -> list[str]:
     """Return the required arguments of a model class that are missing."""
-    parameters = list(inspect.signature(model_class).parameters.values())
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty and parameter.kind not in variable
+    return [
+        name
+        for name, parameter in inspect.signature(model_class).parameters.items()
+        if parameter.default is parameter.empty and parameter.kind not in variable and name not in arguments
     ]
-    return [name for name in needed if name not in arguments]

@@ -97,7 +97,7 @@ class AgenticTask(RoundsTask):
 
         Errors therefore occur before the run.
         """
-        self._protocol.begin(getattr(options.get("chat_template"), "__self__", None), self.toolbox.schemas())
+        self._protocol.begin(self.toolbox.schemas())
         super().build_all_requests(**options)
         domains = list(dict.fromkeys(request.doc["domain"] for request in self._pending.values()))
         self.toolbox.prepare(domains)

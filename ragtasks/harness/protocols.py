@@ -13,7 +13,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragtasks.clients import Reply, parts_of
 from ragtasks.errors import ConfigurationError
@@ -78,7 +78,7 @@ class SearchProtocol(ABC):
     has_tags: bool
     """The system text explains the form of calls."""
 
-    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:  # noqa: B027 (any model by default)
+    def begin(self, tools: Sequence[Mapping[str, Any]]) -> None:  # noqa: B027 (any model by default)
         """Check that the model supports the protocol. `tools` are those of `Toolbox.schemas`."""
 
     @abstractmethod
@@ -231,12 +231,6 @@ def _object(arguments: Any) -> dict[str, Any]:
     return {_UNREAD: writable(str(arguments)[:_LONGEST_UNREAD])}
 
 
-class _Counted(NamedTuple):
-    """Messages in the form of the harness's wrapper, for counting tokens."""
-
-    prompt: str
-
-
 class ToolCallProtocol(SearchProtocol):
     """OpenAI's tool calls: each request contains the tools, and the server returns parsed calls."""
 
@@ -246,7 +240,7 @@ class ToolCallProtocol(SearchProtocol):
         self._tools: list[_Schema] = []
         self._options: Mapping[str, Any] = {}
 
-    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+    def begin(self, tools: Sequence[Mapping[str, Any]]) -> None:
         """Check that the server supports tools, and determine the request options that offer them.
 
         Raises:
@@ -303,7 +297,7 @@ class ToolCallProtocol(SearchProtocol):
     def counted(self, prompt: Any) -> Any:
         """Return the messages and the tools, which are part of the model's prompt."""
         tools = {"role": "system", "content": json.dumps(self._tools)}
-        return _Counted(json.dumps([*json.loads(prompt.prompt), tools]))
+        return prompt._replace(prompt=json.dumps([*json.loads(prompt.prompt), tools]))
 
 
 def _openai_call(call: Any) -> ToolCall:

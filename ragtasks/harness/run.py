@@ -397,10 +397,12 @@ def expand_submission(arguments: Sequence[str]) -> list[str]:
     split_arguments = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
     if OPTION not in split_arguments:
         return list(arguments)
-    value, remaining = _split_option(split_arguments, OPTION)
-    task = (value or "").upper()
+    index = split_arguments.index(OPTION)
+    remaining = split_arguments[:index] + split_arguments[index + 2 :]
+    value = "".join(split_arguments[index + 1 : index + 2])
+    task = value.upper()
     if task not in _TASKS:
-        raise ConfigurationError(f"{OPTION} {value or ''}: expected B (reference passages) or C (full RAG)")
+        raise ConfigurationError(f"{OPTION} {value}: expected B (reference passages) or C (full RAG)")
     if "--output_path" not in remaining and "-o" not in remaining:
         raise ConfigurationError(f"{OPTION} {task} requires --output_path DIR, which `ragtasks submit` reads")
     if "--tasks" not in remaining and "-t" not in remaining:
@@ -417,13 +419,6 @@ def expand_submission(arguments: Sequence[str]) -> list[str]:
     if any(str(parsed_metadata(text).get("conversational")).lower() == "false" for text in metadata):
         raise ConfigurationError(f"{OPTION}: remove conversational=false from --metadata: submissions need every task")
     return [*remaining, "--metadata", "conversational=true"]
-
-
-def _split_option(arguments: Sequence[str], option: str) -> tuple[str | None, list[str]]:
-    """Return the value after an option, and the remaining arguments."""
-    index = list(arguments).index(option)
-    value = arguments[index + 1] if index + 1 < len(arguments) else None
-    return value, [*arguments[:index], *arguments[index + 2 :]]
 
 
 def _values_of(arguments: Sequence[str], *options: str) -> Iterator[str]:
