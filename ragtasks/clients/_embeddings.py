@@ -37,6 +37,7 @@ class _TextsDialect(Dialect):
     """Sends the model, the texts and the user's further fields; reads vectors."""
 
     path = "/embeddings"
+    can_make_room = False
 
     @property
     def longest_reply(self) -> int:
@@ -49,9 +50,6 @@ class _TextsDialect(Dialect):
 
     def read(self, body: bytes, sent: Any) -> Reply:
         return read_vectors(body)
-
-    def make_room(self, reply: Reply, sent: Any) -> bool:
-        return False
 
 
 def read_vectors(body: bytes) -> Reply:

@@ -298,6 +298,8 @@ class Dialect:
 
     path = "/chat/completions"
     """Path of requests below the address; empty for the address itself."""
+    can_make_room = True
+    """Whether `make_room` may raise the limit; False if the caller sets it, or replies have no thinking."""
 
     def __init__(self, endpoint: Endpoint, decoding: Decoding) -> None:
         self._endpoint, self._decoding = endpoint, decoding
@@ -382,7 +384,7 @@ class Dialect:
         name = next((name for name in _LIMITS if name in sent), "")
         limit = sent.get(name)
         was_small = isinstance(limit, int) and limit < self._decoding.max_tokens + self._endpoint.thinking_tokens
-        if not was_small or name in self._endpoint.extra_fields or not _thought_only(reply):
+        if not self.can_make_room or not was_small or name in self._endpoint.extra_fields or not _thought_only(reply):
             return False
         self._makes_room = True
         return True
@@ -396,15 +398,12 @@ class GivenBodies(Dialect):
     """Sends the body of each prompt unchanged to the endpoint's own address: another library builds the requests."""
 
     path = ""
+    can_make_room = False
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         """Return a copy with `?` for lone surrogates, which a request cannot contain."""
         body: dict[str, Any] = json.loads(json.dumps(prompt.body, ensure_ascii=False).encode(errors="replace"))
         return body
-
-    def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
-        """Return False: the caller sets the limit."""
-        return False
 
 
 def has_system(body: Mapping[str, Any]) -> bool:

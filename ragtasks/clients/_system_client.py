@@ -136,6 +136,8 @@ class SystemProtocol(str, Enum):
 
 
 class _ChatDialect(Dialect):
+    can_make_room = False
+
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         settings = {key: getattr(self._endpoint, key) for key in _OPTIONAL_SETTINGS}
         sent = {key: value for key, value in settings.items() if value not in {None, "server"}}
@@ -144,9 +146,6 @@ class _ChatDialect(Dialect):
 
     def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
         return read_chat(body)
-
-    def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
-        return False
 
 
 class _PlainDialect(_ChatDialect):
