@@ -23,6 +23,7 @@ from ragtasks.clients._credentials import (
     credentials_for,
     gets_default_key,
     no_secrets,
+    without_login,
 )
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
 from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, GivenBodies, endpoint_of, is_preset
@@ -137,4 +138,5 @@ __all__ = [
     "usage_of",
     "vector_in",
     "with_usage",
+    "without_login",
 ]

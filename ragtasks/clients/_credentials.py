@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ragtasks.clients._endpoint import OPENAI_URL, Endpoint
 from ragtasks.errors import ConfigurationError
@@ -114,6 +114,14 @@ def is_open_to_others(address: str) -> bool:
     """Return whether requests to an address can be read on the network: plain HTTP to another machine."""
     parts = urlsplit(address)
     return parts.scheme == "http" and not _LOOPBACK.fullmatch(parts.hostname or "")
+
+
+def without_login(url: str) -> str:
+    """Return a URL without user, password, query and fragment; any other text unchanged."""
+    if "://" not in url and not url.startswith("//"):
+        return url
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _check(key: str, variable: str) -> None:

@@ -19,9 +19,9 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
-from ragtasks.clients._credentials import Credentials, is_open_to_others
+from ragtasks.clients._credentials import Credentials, is_open_to_others, without_login
 from ragtasks.clients._endpoint import Dialect, Endpoint, GivenBodies, endpoint_of
 from ragtasks.clients._failures import START_SERVER, EndpointError, Failure, Handling
 from ragtasks.clients._limits import Limiter, rate_hints
@@ -143,7 +143,7 @@ def model_client(
     """
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2]
-    endpoint = endpoint_of({"model": name, "base_url": urlunsplit((parts.scheme, host, parts.path, "", "")), **limits})
+    endpoint = endpoint_of({"model": name, "base_url": without_login(address), **limits})
     if parts.username:
         login = b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode()
         headers = {**headers, "Authorization": f"Basic {login}"}

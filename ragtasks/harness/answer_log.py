@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from ragtasks.clients import CachedReply, CallUsage, Outcome, Reply, ReplyCache, check_reply_cache
+from ragtasks.clients import CachedReply, CallUsage, Outcome, Reply, ReplyCache, check_reply_cache, without_login
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash, is_model_folder
 from ragtasks.harness.answers import NoAnswer, answer_in, as_json
@@ -145,15 +144,7 @@ def _text(arguments: Sequence[Any]) -> str:
 def _relevant_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a model that affect its answers, as text, with the state of local files."""
     relevant = {name: value for name, value in arguments.items() if name not in _TRANSPORT_ARGUMENTS}
-    return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in relevant.items()}
-
-
-def _without_login(text: str) -> str:
-    """Return a URL without user, password, query and fragment; any other text unchanged."""
-    if "://" not in text:
-        return text
-    parts = urlsplit(text)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return {name: [without_login(str(value)), _state_of_files(str(value))] for name, value in relevant.items()}
 
 
 def _state_of_files(text: str) -> list[list[Any]]:

@@ -19,13 +19,13 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from ragtasks.clients import Secrets
+from ragtasks.clients import Secrets, without_login
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
 from ragtasks.progress import Progress, no_progress
@@ -92,7 +92,7 @@ class MilvusRetriever:
             options["analyzer"] = self._analyzer
         if self._prefix != "ragtasks":
             options["collection"] = self._prefix
-        return canonical("milvus", without_secrets(self._uri), **options)
+        return canonical("milvus", without_login(self._uri), **options)
 
     @property
     def retrievers(self) -> Sequence[DenseRetriever]:
@@ -216,7 +216,7 @@ class Server:
     def __init__(self, uri: str, token: str | None, timeout_seconds: float) -> None:
         """Set the address: a path ending in `.db` is the embedded engine, a URL a server or cluster."""
         self._uri, self._token, self._timeout = uri, token, timeout_seconds
-        self.place = without_secrets(uri)
+        self.place = without_login(uri)
         """The address without secrets."""
 
     @cached_property
@@ -261,14 +261,6 @@ class Server:
             from milvus_lite.server_manager import server_manager_instance
 
             server_manager_instance.release_server(self._uri)
-
-
-def without_secrets(uri: str) -> str:
-    """Return a URL without user, password, query and fragment; a path unchanged."""
-    parts = urlsplit(uri)
-    if not parts.netloc:
-        return uri
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class StoredVectors:
