@@ -65,6 +65,18 @@ def is_cached(name: str, *further: str) -> bool:
         return False
 
 
+def model_configuration(name: str) -> dict[str, Any]:
+    """Return the configuration of local or cached weights; empty if it is missing or cannot be read."""
+    from huggingface_hub import try_to_load_from_cache
+
+    file: Any = Path(name) / "config.json"
+    try:
+        file = file if file.is_file() else try_to_load_from_cache(name, file.name)
+        return dict(json.loads(Path(file).read_bytes()))
+    except (OSError, ValueError, TypeError):  # ValueError also for a name that the hub cannot have
+        return {}
+
+
 def from_cache(name: str, *further: str) -> dict[str, bool]:
     """Return the arguments that load a completely cached model without contacting the hub."""
     return {"local_files_only": is_cached(name, *further)}

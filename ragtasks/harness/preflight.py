@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,7 +26,7 @@ from ragtasks.clients import (
 from ragtasks.config import KEYS, HarnessModel, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, missing_path, one_line
-from ragtasks.files import is_cached, is_model_folder
+from ragtasks.files import is_cached, is_model_folder, model_configuration
 from ragtasks.harness.extras import extra_of, vllm_requirement
 from ragtasks.harness.model_folder import check_model_folder
 from ragtasks.progress import progress_bars
@@ -172,7 +171,8 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
     if context is None and server is not None:
         context = context_of_server(server[0], request.model_args["model"], server[1])
     if context is None and weights:
-        context = _context_of_weights(weights)
+        positions = model_configuration(weights).get("max_position_embeddings")
+        context = positions if isinstance(positions, int) and positions > 0 else None
     if context is None:
         return "the model's context is unknown"
     if config.too_long != "refuse":
@@ -203,21 +203,3 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
             "larger context, or `options: {too_long: drop_passages}`"
         )
     return f"every prompt fits {context:,} tokens"
-
-
-def _context_of_weights(name: str) -> int | None:
-    """Return the maximum positions in the configuration of local or cached weights, or None."""
-    from huggingface_hub import try_to_load_from_cache
-
-    file = Path(name) / "config.json"
-    if not file.is_file():
-        try:
-            cached = try_to_load_from_cache(name, "config.json")
-        except ValueError:  # not a name on the hub
-            return None
-        file = Path(cached) if isinstance(cached, str) else file
-    try:
-        positions = json.loads(file.read_bytes()).get("max_position_embeddings")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return positions if isinstance(positions, int) and positions > 0 else None

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ragtasks.clients import Secrets
 from ragtasks.errors import ConfigurationError, MissingExtraError, near_names
-from ragtasks.files import NO_CODE, Ranked, Run, canonical_hash, from_cache, loading, weights_of
+from ragtasks.files import NO_CODE, Ranked, Run, canonical_hash, from_cache, loading, model_configuration, weights_of
 from ragtasks.metrics import check_device, require_all_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
@@ -74,17 +74,7 @@ def model_requirements(model: str, part: str) -> list[Requirement]:
 
 def hidden_size(model: str) -> int:
     """Return the hidden size in a model's local configuration; 0 if unknown."""
-    if model == MINILM:
-        return _MINILM_WIDTH
-    from huggingface_hub import try_to_load_from_cache
-
-    file = Path(model) / "config.json"
-    config_file = file if file.is_file() else try_to_load_from_cache(model, "config.json")
-    return (
-        int(orjson.loads(Path(config_file).read_bytes()).get("hidden_size", 0))
-        if isinstance(config_file, str | Path)
-        else 0
-    )
+    return _MINILM_WIDTH if model == MINILM else int(model_configuration(model).get("hidden_size", 0))
 
 
 def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:
