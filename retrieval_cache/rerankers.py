@@ -49,7 +49,6 @@ from retrieval_cache.retrievers.encoders import (
 )
 from retrieval_cache.retrievers.protocol import (
     Retriever,
-    Value,
     canonical,
     not_indexed,
     repeatable,
@@ -81,8 +80,7 @@ class CrossEncoderReranker:
     @property
     def name(self) -> str:
         """`cross-encoder:MODEL`, with the maximum length if it is set."""
-        options = {} if self._max_length is None else {"max_length": self._max_length}
-        return canonical("cross-encoder", self.model, **options)
+        return canonical("cross-encoder", self.model, max_length=self._max_length)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the requirements: library and weights."""
@@ -320,9 +318,8 @@ class ListwiseReranker:
     def name(self) -> str:
         """`listwise:MODEL`, with the set options of the windows and the endpoint."""
         windows = {name: value for name, value in asdict(self._options).items() if value != _DEFAULTS[name]}
-        values = {name: getattr(self._endpoint, name) for name in self._endpoint.model_fields_set - _UNNAMED}
-        changed: dict[str, Value] = {name: value for name, value in values.items() if value is not None}
-        return canonical("listwise", self._endpoint.model, **windows, **changed)
+        named = {name: getattr(self._endpoint, name) for name in self._endpoint.model_fields_set - _UNNAMED}
+        return canonical("listwise", self._endpoint.model, **windows, **named)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the requirements: libraries, key and a reply of the endpoint."""

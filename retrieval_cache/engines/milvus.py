@@ -85,14 +85,14 @@ class MilvusRetriever:
     @property
     def name(self) -> str:
         """`milvus:URI` with the options that are not the default, without user, password and token."""
-        options: dict[str, str] = {} if self._mode == "dense" else {"mode": self._mode}
-        if self._encoder is not None:
-            options["encoder"] = self._encoder.name.removeprefix("dense:")
-        if self._mode != "dense" and self._analyzer != "bm25":
-            options["analyzer"] = self._analyzer
-        if self._prefix != "ragtasks":
-            options["collection"] = self._prefix
-        return canonical("milvus", without_login(self._uri), **options)
+        return canonical(
+            "milvus",
+            without_login(self._uri),
+            mode=None if self._mode == "dense" else self._mode,
+            encoder=None if self._encoder is None else self._encoder.name.removeprefix("dense:"),
+            analyzer=None if self._mode == "dense" or self._analyzer == "bm25" else self._analyzer,
+            collection=None if self._prefix == "ragtasks" else self._prefix,
+        )
 
     @property
     def retrievers(self) -> Sequence[DenseRetriever]:

@@ -63,8 +63,7 @@ class DenseRetriever(EncodedRetriever):
     @property
     def name(self) -> str:
         """`dense:MODEL`, with the options that change rankings, if set, sorted by name."""
-        set_here = {name: value for name, value in self._named_options.items() if value is not None}
-        return canonical("dense", self.model, **set_here)
+        return canonical("dense", self.model, **self._named_options)
 
     @property
     def _named_options(self) -> dict[str, Any]:

@@ -250,9 +250,10 @@ def written(value: Value) -> str:
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
-def canonical(kind: str, argument: str, **options: Value) -> str:
-    """Return the canonical line of a retriever with an argument. Options are sorted; omit defaults."""
-    return ",".join([f"{kind}:{written(argument)}", *(f"{key}={written(options[key])}" for key in sorted(options))])
+def canonical(kind: str, argument: str, **options: Value | None) -> str:
+    """Return the canonical line of a retriever with an argument. Options are sorted, without those that are None."""
+    named = (f"{key}={written(value)}" for key, value in sorted(options.items()) if value is not None)
+    return ",".join([f"{kind}:{written(argument)}", *named])
 
 
 def refused(line: str, expected: str, found: str) -> ConfigurationError:

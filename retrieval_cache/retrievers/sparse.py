@@ -44,8 +44,7 @@ class SparseRetriever(EncodedRetriever):
     @property
     def name(self) -> str:
         """`sparse:MODEL`, with the maximum length if set."""
-        options = {} if self._max_length is None else {"max_length": self._max_length}
-        return canonical("sparse", self.model, **options)
+        return canonical("sparse", self.model, max_length=self._max_length)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the requirements: libraries and weights of the encoder."""
