@@ -121,10 +121,7 @@ class ShardFolder:
 
     def is_finished(self, number: int, shard: Sequence[Passage]) -> bool:
         """Return whether a complete shard of these passages and this encoder is on disk."""
-        seal = _seal_of(self._path(number))
-        if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
-            return False
-        return _is_intact(seal, self._path(number))
+        return self._seal(self._path(number), _passages_hash(shard)) is not None
 
     def save_batches(
         self,
@@ -184,16 +181,18 @@ class ShardFolder:
 
     def _parts(self, number: int, passages: str) -> list[tuple[Path, _Seal]]:
         """Return the parts of a shard, except corrupt parts and those of other passages or encoders."""
-        parts = []
-        for path in sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}")):
-            seal = _seal_of(path)
-            if (
-                seal is not None
-                and (seal.passages, seal.encoder) == (passages, self.encoder)
-                and _is_intact(seal, path)
-            ):
-                parts.append((path, seal))
-        return parts
+        paths = sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}"))
+        return [(path, seal) for path in paths if (seal := self._seal(path, passages)) is not None]
+
+    def _seal(self, path: Path, passages: str) -> _Seal | None:
+        """Return the seal of a numeric file, if it is of these passages and this encoder, and the file is intact."""
+        seal = _seal_of(path)
+        if seal is None or (seal.passages, seal.encoder) != (passages, self.encoder):
+            return None
+        if path.is_file() and file_hash(path) == seal.sha256:
+            return seal
+        _LOGGER.warning("%s: missing or changed; its vectors are computed again", path)
+        return None
 
     def filled(self, ids: Sequence[str]) -> Filled:
         """Return the finished shards of a corpus with these ids. Parts and files of a longer corpus are removed."""
@@ -278,14 +277,6 @@ def _seal_of(path: Path) -> _Seal | None:
     except (orjson.JSONDecodeError, TypeError):
         _LOGGER.warning("%s: invalid seal; its vectors are computed again", seal_path(path))
         return None
-
-
-def _is_intact(seal: _Seal, path: Path) -> bool:
-    """Return whether a numeric file has the sealed bytes; if not, log a warning."""
-    is_whole = path.is_file() and file_hash(path) == seal.sha256
-    if not is_whole:
-        _LOGGER.warning("%s: missing or changed; its vectors are computed again", path)
-    return is_whole
 
 
 def _from(done: int, progress: Progress) -> Callable[[int], None]:
