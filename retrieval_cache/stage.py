@@ -119,7 +119,7 @@ class _RunBuild:
                 others.get(domain) or str(side.corpus_file(self._benchmark.root, domain)),
                 partial(self._wanted, domain),
                 partial(store.folder, "indexes"),
-                self._stage_progress(domain),
+                _of_domain(domain, progress),
             )
             for domain in self.domains
         }
@@ -134,9 +134,6 @@ class _RunBuild:
             {name: part.texts[name] for name in tasks if name in part.texts} for part in self._request.queries.searched
         ]
         return [by_task for by_task in texts if by_task] or texts[:1]
-
-    def _stage_progress(self, domain: str) -> Progress:
-        return lambda label, done, total: self._progress(f"{domain}: {label}", done, total)
 
     def spec(self) -> dict[str, Any]:
         """Return all inputs that determine the result as JSON values: the content of the run's key."""
@@ -159,10 +156,10 @@ class _RunBuild:
         path = folder / f"{domain}.trec"
         if path.is_file():
             return file_hash(path)
-        progress = self._stage_progress(domain)
+        progress = _of_domain(domain, self._progress)
         retriever = indexed(self._request.make_retriever(), self._sources[domain], self._store, progress)
         begin = time.monotonic()
-        run = self._ranked(retriever, domain)
+        run = self._ranked(retriever, domain, progress)
         if run:
             self.searching[domain] = {"queries": len(run), "seconds": round(time.monotonic() - begin, 4)}
         spending = spending_of(retriever)
@@ -172,13 +169,13 @@ class _RunBuild:
             write_atomically(_statistics_file(folder, domain), orjson.dumps(statistics))
         return write_trec(path, run, "ragtasks")
 
-    def _ranked(self, retriever: Retriever, domain: str) -> Run:
+    def _ranked(self, retriever: Retriever, domain: str, progress: Progress) -> Run:
         """Return the rankings of a retriever. Rankings of several query forms are fused by reciprocal rank."""
         forms, depth = self._texts(domain), self._request.depth
         if len(forms) == 1:
-            return searched(retriever, forms[0], depth, self._stage_progress(domain))
+            return searched(retriever, forms[0], depth, progress)
         deep = max(depth, FUSION_DEPTH)
-        runs = [searched(retriever, texts, deep, self._stage_progress(domain)) for texts in forms]
+        runs = [searched(retriever, texts, deep, progress) for texts in forms]
         return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
     def statistics(self, folder: Path) -> dict[str, Any]:
@@ -217,6 +214,10 @@ class _RunBuild:
             path = f"contexts/{setting.value}.jsonl"
             written[path] = write_contexts(folder / path, contexts)
         return written
+
+
+def _of_domain(domain: str, progress: Progress) -> Progress:
+    return lambda label, done, total: progress(f"{domain}: {label}", done, total)
 
 
 MAX_REFERENCES = 2
@@ -315,10 +316,7 @@ def domain_retriever(
     retriever = make_retriever()
     if retriever.name.startswith("run:"):
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")
-
-    def show(label: str, done: int, total: int | None) -> None:
-        progress(f"{domain}: {label}", done, total)
-
+    progress = _of_domain(domain, progress)
     location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
-    source = open_source(location, lambda: None, partial(store.folder, "indexes"), show)
-    return indexed(retriever, source, store, show), source
+    source = open_source(location, lambda: None, partial(store.folder, "indexes"), progress)
+    return indexed(retriever, source, store, progress), source
