@@ -119,7 +119,7 @@ class Queries:
 def needs_model(form: str) -> bool:
     """Return whether the form, or a fused part of it, requires a model at an endpoint."""
     is_folder = form.startswith(f"{LLM_REWRITE}:")  # the path of a trained rewriter contains the separator
-    return not is_folder and bool({LLM_REWRITE, DECOMPOSE} & set(form.split(SEPARATOR)))
+    return not is_folder and not MODEL_FORMS.keys().isdisjoint(form.split(SEPARATOR))
 
 
 def fused_queries(parts: Sequence[Queries]) -> Queries:
@@ -216,58 +216,42 @@ MIN_REWRITTEN = 0.95
 
 _MAX_REASONS = 3
 
-_TEMPLATES = {LLM_REWRITE: "rewrite/conversation", DECOMPOSE: "rewrite/decompose"}
-"""Form -> shipped prompt."""
-_KINDS = {LLM_REWRITE: "rewrite", DECOMPOSE: "decompose"}
-"""Form -> name of its prompts in a reply cache."""
-
-
-_READERS: Mapping[str, Callable[[str], Sequence[str]]] = {
-    LLM_REWRITE: lambda text: parse_rewrite(text)[1:],
-    DECOMPOSE: parse_searches,
+MODEL_FORMS: Mapping[str, tuple[str, str, Callable[[str], Sequence[str]]]] = {
+    LLM_REWRITE: ("rewrite", "rewrite/conversation", lambda text: parse_rewrite(text)[1:]),
+    DECOMPOSE: ("decompose", "rewrite/decompose", parse_searches),
 }
-"""Form -> function that returns the searches of a reply. Raises ValueError for an invalid reply."""
+"""Form that requires a model -> type of its prompts in a reply cache, shipped prompt, parser of a reply.
+
+A parser returns the searches. It raises ValueError for an invalid reply.
+"""
 
 
 def rewrite_queries(
-    tasks: Sequence[Task], client: Client, progress: Progress = no_progress, price: Price | None = None
-) -> Queries:
-    """Return a rewritten query for every task. First turns are unchanged.
-
-    With a `CachedClient`, a killed call continues where it stopped.
-    """
-    return _replied_queries(LLM_REWRITE, tasks, client, progress, price)
-
-
-def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Queries:
-    """Return the searches of each question, one per fact. First turns are split too.
-
-    The rankings of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). An invalid reply
-    leaves the question unsplit.
-    """
-    return _replied_queries(DECOMPOSE, tasks, client, progress)
-
-
-def _replied_queries(
-    form: str,
     tasks: Sequence[Task],
     client: Client,
-    progress: Progress,
+    progress: Progress = no_progress,
     price: Price | None = None,
+    form: str = LLM_REWRITE,
 ) -> Queries:
-    """Return the searches in a model's replies for each task. For rewriting, no request is sent for first turns."""
+    """Return a model's query for every task, or for `decompose` its searches, one per fact.
+
+    `llm_rewrite` leaves first turns unchanged, without a request. The rankings of a question's searches are fused by
+    reciprocal rank (k = 60, the first 100 of each). After an invalid reply, the question itself is searched. With a
+    `CachedClient`, a killed call continues where it stopped.
+    """
     tasks_to_send = [task for task in tasks if form == DECOMPOSE or len(task.messages) > 1]
-    template = shipped_template(_TEMPLATES[form])
+    kind, template_name, read = MODEL_FORMS[form]
+    template = shipped_template(template_name)
     prompts: list[Prompt] = []
     for task in tasks_to_send:
         history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
         text = template.render(history=history, question=task.question, most=MOST_SEARCHES)
-        prompts.append(Prompt.of(text, kind=_KINDS[form], is_readable=lambda reply: bool(_searches(form, reply)[0])))
+        prompts.append(Prompt.of(text, kind=kind, is_readable=lambda reply: bool(_searches(read, reply)[0])))
     replies = client.answer(prompts, progress)
     searches: dict[str, Sequence[str]] = {task.task_id: (task.question,) for task in tasks}
     fallbacks: dict[str, str] = {}
     for task, reply in zip(tasks_to_send, replies, strict=True):
-        texts, problem = ((), reply.reason) if reply.text is None else _searches(form, reply.text)
+        texts, problem = ((), reply.reason) if reply.text is None else _searches(read, reply.text)
         if texts:
             searches[task.task_id] = texts
         else:
@@ -298,10 +282,10 @@ def _replied_queries(
     return replace(combined, fallbacks={}, n_requests=0, spending={}, parts=tuple(parts))
 
 
-def _searches(form: str, reply: str) -> tuple[Sequence[str], str]:
+def _searches(read: Callable[[str], Sequence[str]], reply: str) -> tuple[Sequence[str], str]:
     """Return the searches in a reply, or () and the problem."""
     try:
-        return _READERS[form](reply), ""
+        return read(reply), ""
     except ValueError as error:
         return (), f"invalid reply: {error}"
 

@@ -32,6 +32,7 @@ from retrieval_cache.queries import (
     DECOMPOSE,
     LLM_REWRITE,
     MIN_REWRITTEN,
+    MODEL_FORMS,
     SEPARATOR,
     Queries,
     TrainedRewriter,
@@ -40,7 +41,6 @@ from retrieval_cache.queries import (
     needs_model,
     rewrite_queries,
     select_queries,
-    split_questions,
 )
 from retrieval_cache.rankings import is_result_file, judgements_of, ranking_named
 from retrieval_cache.retrievers.protocol import Retriever, searched, spending_of
@@ -52,8 +52,6 @@ from retrieval_cache.store import RunStore, StoredRun
 BY_DOMAIN = "domain"
 DEFAULT_METRICS = ("R@5", "nDCG@5")
 """Default metrics of comparisons: those for the 5 passages shown to a model (MTRAG paper, Table 3)."""
-_MODEL_FORMS: Mapping[str, Callable[..., Queries]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
-"""Query form that requires a model at an endpoint -> function that returns the queries."""
 _TRAINED = f"{LLM_REWRITE}:"
 
 
@@ -138,7 +136,7 @@ def check_request(
         )
     names = form.split(SEPARATOR)
     fused_queries([Queries(name, {}) for name in names])
-    if plain_forms := [name for name in names if name not in _MODEL_FORMS]:
+    if plain_forms := [name for name in names if name not in MODEL_FORMS]:
         benchmark = workspace.open()
         for name in plain_forms:
             build_queries(benchmark, name, ())
@@ -165,14 +163,14 @@ def _queries(workspace: Workspace, benchmark: Benchmark, form: str, rewriter: Re
         queries.require_share(rewriter.min_rewritten)
         return queries
     names = form.split(SEPARATOR)
-    parts = {name: build_queries(benchmark, name) for name in names if name not in _MODEL_FORMS}
+    parts = {name: build_queries(benchmark, name) for name in names if name not in MODEL_FORMS}
     # Last, because requests cost money and the other forms may raise errors.
-    for name in [name for name in names if name in _MODEL_FORMS]:
+    for name in [name for name in names if name in MODEL_FORMS]:
         assert rewriter.model  # checked by `check_request`
         endpoint = endpoint_of(rewriter.model)
         client = OpenAIClient(endpoint, credentials_for(endpoint, workspace.secrets))
         cached = CachedClient(client, RunStore(workspace.store).replies)
-        queries = _MODEL_FORMS[name](benchmark.tasks, cached, progress=progress)
+        queries = rewrite_queries(benchmark.tasks, cached, progress, form=name)
         if queries.n_unanswered:
             raise JudgeError(
                 f"{queries.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}; "

@@ -14,7 +14,7 @@ from ragtasks.clients import OpenAIClient
 from ragtasks.errors import ConfigurationError
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
-from retrieval_cache.queries import needs_model, split_questions
+from retrieval_cache.queries import needs_model, rewrite_queries
 from retrieval_cache.retrievers.fusion import reciprocal_rank_fusion
 from retrieval_cache.service import Rewriter, Workspace, checked_form, retrieve
 from retrieval_cache.spec import parse
@@ -102,7 +102,7 @@ def test_decompose_is_fused_with_other_forms(workspace: Workspace) -> None:
 def test_an_invalid_reply_leaves_the_question_unsplit(reply: str, reason: str) -> None:
     tasks = open_benchmark("multihop_rag", benchmark_folder("multihop_rag", SAMPLE, Path())).tasks[:2]
     with chat_server(lambda *_: completion(reply)) as server:
-        queries = split_questions(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}))
+        queries = rewrite_queries(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}), form="decompose")
     assert dict(queries.texts) == {task.task_id: task.question for task in tasks}
     counts = queries.counts()
     assert (counts["asked"], counts["fallbacks"]) == (2, {f"invalid reply: {reason}": 2})
