@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,19 +43,17 @@ def serve(
     typed_names: TYPED_NAMES = False,
 ) -> None:
     """Serve pages for reviewing pairs until Ctrl-C. Every decision is saved at once."""
+    from ragtasks.arena.web import Application, serve_application
     from ragtasks.synthesis.review import read_pairs
-    from ragtasks.synthesis.review_pages import serve_review
+    from ragtasks.synthesis.review_pages import ReviewDesk, review_application
 
-    serve_review(
-        read_pairs(folder),
-        database or folder / _FILE,
-        host=host,
-        port=port,
-        token=secret(TOKEN_VARIABLE),
-        types_names=typed_names,
-        title=folder.resolve().name,
-        echo=echo,
-    )
+    pairs = read_pairs(folder)
+
+    def made(store: Any, identity: Any, hosts: frozenset[str] | None) -> Application:
+        return review_application(ReviewDesk(store, pairs), identity, hosts, folder.resolve().name)
+
+    token = secret(TOKEN_VARIABLE)
+    serve_application(made, database or folder / _FILE, host, port, echo, token=token, types_names=typed_names)
 
 
 @commands.command("results", epilog="Example: ragtasks review results benchmark --accepted reviewed")

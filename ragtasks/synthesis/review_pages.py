@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -21,8 +20,6 @@ from ragtasks.arena.web import (
     Wording,
     entrance,
     guarded,
-    print_now,
-    serve_application,
 )
 from ragtasks.synthesis.review import (
     LONGEST_NOTE,
@@ -99,28 +96,7 @@ _TABS = (("/pairs", "Review"), ("/all", "All pairs"), ("/agreement", "Agreement"
 _A_PAGE = 100
 
 
-def serve_review(
-    pairs: Sequence[Pair],
-    database: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8765,
-    token: str | None = None,
-    types_names: bool = False,
-    title: str = "",
-    echo: Callable[[str], object] = print_now,
-) -> None:
-    """Serve the review of a benchmark until the process is stopped."""
-
-    def made(store: VoteStore, identity: Identity, hosts: frozenset[str] | None) -> Application:
-        return review_application(ReviewDesk(store, pairs), identity, hosts, title)
-
-    serve_application(made, database, host, port, echo, token=token, types_names=types_names)
-
-
-def review_application(
-    desk: ReviewDesk, identity: Identity, hosts: frozenset[str] | None = None, title: str = ""
-) -> Application:
+def review_application(desk: ReviewDesk, identity: Identity, hosts: frozenset[str] | None, title: str) -> Application:
     """Return the web application of a review."""
     site = Site(identity, _TABS, title, _WORDING, desk.standing)
     app = FastAPI(title="ragtasks review", version=version("ragtasks"), docs_url=None, redoc_url=None, openapi_url=None)
