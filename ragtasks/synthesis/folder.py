@@ -96,18 +96,11 @@ def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
 
 
 def make_once(
-    folder: Path,
-    made_by: Mapping[str, Any],
-    asker: Callable[[], Asker],
-    make: Callable[[Asker], Iterable[str]],
+    folder: Path, made_by: Mapping[str, Any], asker: Asker, make: Callable[[Asker], Iterable[str]]
 ) -> SynthesisReport:
     """Run a synthesis, unless the folder already contains the result of the same input, settings and model."""
-    if is_made(folder, made_by):
-        return SynthesisReport(
-            (f"{folder} already contains the result of the same input, settings and model",), Usage()
-        )
-    asking = asker()
-    return SynthesisReport(tuple(make(asking)), asking.usage)
+    present = f"{folder} already contains the result of the same input, settings and model"
+    return SynthesisReport((present,) if is_made(folder, made_by) else tuple(make(asker)), asker.usage)
 
 
 def outcome_lines(folder: Path, counts: Mapping[str, int], left_out: Sequence[LeftOut]) -> Iterator[str]:

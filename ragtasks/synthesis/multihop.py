@@ -91,7 +91,7 @@ def synthesize_multihop(
         publish_folder(folder, _official_files(articles, everything), made_by, left_out, totals)
         return outcome_lines(folder, totals, left_out)
 
-    return make_once(folder, made_by, lambda: Asker(client, price, progress), make)
+    return make_once(folder, made_by, Asker(client, price, progress), make)
 
 
 def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counter[str]) -> str:

@@ -68,9 +68,9 @@ class Settings:
         _check_name("pool", self.pool, POOLS)
         if self.mtrag_s:
             _check_name("corpus of MTRAG-S", self.mtrag_s, COLLECTIONS)
-        for name, least in {"list_size": 1, "turns": 1, "most_bytes": 1}.items():
-            if getattr(self, name) < least:
-                raise ConfigurationError(f"synthesis: {name} must be at least {least}, found {getattr(self, name)}")
+        for name in ("list_size", "turns", "most_bytes"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"synthesis: {name} must be at least 1, found {getattr(self, name)}")
         if not 0 <= self.unanswerable <= 1:
             raise ConfigurationError(f"synthesis: unanswerable is a share from 0 to 1, found {self.unanswerable}")
 
@@ -112,7 +112,7 @@ def synthesize(
             write_synthesis(folder, made)
         return _report_lines(folder, read, made)
 
-    return make_once(folder, made_by, lambda: Asker(client, price, progress), make)
+    return make_once(folder, made_by, Asker(client, price, progress), make)
 
 
 def _make(

@@ -112,11 +112,9 @@ def test_a_complete_folder_is_reported_without_requests(tmp_path: Path) -> None:
         publish_folder(tmp_path / "out", {"a": [b""]}, MADE_BY)
         return ["one", "two"]
 
-    made = make_once(tmp_path / "out", MADE_BY, lambda: Asker(client), make)
+    made = make_once(tmp_path / "out", MADE_BY, Asker(client), make)
     assert (made.lines, made.usage) == (("one", "two"), Usage(n_asked=3))
-    again = make_once(
-        tmp_path / "out", MADE_BY, lambda: pytest.fail("nobody is asked"), lambda asker: pytest.fail("nothing is made")
-    )
+    again = make_once(tmp_path / "out", MADE_BY, Asker(client), lambda asker: pytest.fail("nothing is made"))
     assert again.lines == (f"{tmp_path / 'out'} already contains the result of the same input, settings and model",)
     assert again.usage == Usage()
 
