@@ -203,7 +203,7 @@ class ConversationTask(ConfigurableTask):
         key = self._requests_key(options, budget)
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
         self._budget = budget
-        self._scored = {}
+        self._answers, self._scored = TaskAnswers(self.evaluation.end_of_thinking), {}
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
         self._budget.check(self.task_name, len(self._instances))

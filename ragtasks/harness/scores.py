@@ -117,19 +117,16 @@ class TaskAnswers:
 
     def __init__(self, end_of_thinking: str) -> None:
         self._end_of_thinking = end_of_thinking
-        self._no_answers: dict[str, str] = {}
-        self._system_passages: dict[str, list[dict[str, str]]] = {}
-        self._usage: dict[str, Mapping[str, Any]] = {}
+        self._replies: dict[str, NoAnswer | SystemAnswer] = {}
 
     def take(self, instances: Sequence[Instance]) -> None:
-        """Record failed requests, and make every reply writable to a file; may be called repeatedly."""
-        replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
-        self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
-        answers = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}
-        self._usage |= {name: reply.usage for name, reply in answers.items() if reply.usage}
-        passages = {name: reply.passages for name, reply in answers.items() if isinstance(reply, SystemAnswer)}
-        self._system_passages |= {name: passage_rows(used) for name, used in passages.items() if used is not None}
+        """Keep failed requests, passages and usage, and make every reply writable to a file; may be called repeatedly.
+
+        A writable reply may be a text without its passages and usage, so these are not replaced.
+        """
         for instance in instances:
+            if isinstance(reply := instance.resps[0], (NoAnswer, SystemAnswer)):
+                self._replies[instance.doc["task_id"]] = reply
             instance.resps = [writable(reply) for reply in instance.resps]
 
     def text(self, instance: Instance) -> str:
@@ -137,20 +134,19 @@ class TaskAnswers:
         return answer_text(str(instance.resps[0] or ""), self._end_of_thinking)
 
     def logged_doc(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
-        """Return a doc as in the prompt, with the reason of a missing answer."""
-        used, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
-        return used if reason is None else {**used, "no_answer": reason}
+        """Return a doc with the passages of its answer, and with the reason of a missing answer.
+
+        The passages are the system's own, or those that fit into the prompt: the first `kept` of the task.
+        """
+        reply, n_kept = self._replies.get(doc["task_id"]), kept.get(doc["task_id"])
+        if isinstance(reply, SystemAnswer) and reply.passages is not None:
+            return {**doc, "passages": passage_rows(reply.passages)}
+        used = doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
+        return {**used, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else used
 
     def usage(self, task_id: str) -> Mapping[str, Any]:
         """Return the usage of an answer, as far as it was counted."""
-        return self._usage.get(task_id, {})
-
-    def _with_passages_used(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
-        """Return a doc with the passages of its answer: the system's own, or those that fit into the prompt."""
-        n_kept, passages = kept.get(doc["task_id"]), self._system_passages.get(doc["task_id"])
-        if passages is not None:
-            return {**doc, "passages": passages}
-        return doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
+        return self._replies[task_id].usage if task_id in self._replies else {}
 
 
 def writable(reply: Any) -> Any:
