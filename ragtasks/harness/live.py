@@ -151,7 +151,12 @@ class LiveTask(RoundsTask):
 
     def _load_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         if Setting(options["setting"]) is Setting.FULL_RAG:
-            self._retrieval = self._live_retrieval(benchmark)
+            if self.evaluation.run != OFFICIAL:
+                raise ConfigurationError(
+                    f"run {self.evaluation.run!r}: live full RAG searches with the model's own history and cannot use "
+                    "a stored run. Next step: leave it out, and choose `retriever` and `queries`"
+                )
+            self._retrieval = LiveRetrieval(benchmark, self.evaluation, run_store(), secret)
         super()._load_docs(benchmark, options)
         every_turn = self.evaluation.model_copy(update={"conversational": True})
         docs = task_dataset(benchmark, options, self._without_run(every_turn), run_store())
@@ -163,14 +168,6 @@ class LiveTask(RoundsTask):
     def _without_run(self, evaluation: Any) -> Any:
         """Return a configuration that reads no stored passages, if retrieval is live."""
         return evaluation.model_copy(update={"run": CLOSED_BOOK}) if self._retrieval is not None else evaluation
-
-    def _live_retrieval(self, benchmark: Benchmark) -> LiveRetrieval:
-        if self.evaluation.run != OFFICIAL:
-            raise ConfigurationError(
-                f"run {self.evaluation.run!r}: live full RAG searches with the model's own history and cannot use a "
-                "stored run. Next step: leave it out, and choose `retriever` and `queries`"
-            )
-        return LiveRetrieval(benchmark, self.evaluation, run_store(), secret)
 
     @property
     def setting(self) -> str:
@@ -293,7 +290,7 @@ _MODEL_TYPES = (LM, CachingLM, SavedAnswers)
 class WaitingRequest(Instance):
     """A request whose prompt is built after the turns before it are answered."""
 
-    conversations: RoundsTask | None = field(default=None, repr=False)
+    conversations: RoundsTask = field(kw_only=True, repr=False)
     """The task of the request."""
 
 
@@ -307,21 +304,20 @@ def rounds_type() -> str:
 
 def _answer_in_rounds(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
     """Return the answers to requests. Unscored turns before them are requested as well."""
-    conversations = dict.fromkeys(request.conversations for request in requests if request.conversations is not None)
-    due: Sequence[Any] = [request for task in conversations for request in task.begin()]
+    tasks = dict.fromkeys(request.conversations for request in requests)
+    due: Sequence[Any] = [request for task in tasks for request in task.begin()]
     if due and not (isinstance(model, SavedAnswers) and model.answer_following(due, _next_requests)):
         while due:
             due = _next_requests(list(zip(due, model.generate_until(due), strict=True)))
-    return [request.conversations.reply_to(request) for request in requests if request.conversations is not None]
+    return [request.conversations.reply_to(request) for request in requests]
 
 
 def _next_requests(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRequest]:
     """Pass answers to their tasks and return the requests that follow."""
     groups: dict[RoundsTask, list[WaitingRequest]] = {}
     for request, reply in answered:
-        if request.conversations is not None:
-            request.conversations.take(request, reply)
-            groups.setdefault(request.conversations, []).append(request)
+        request.conversations.take(request, reply)
+        groups.setdefault(request.conversations, []).append(request)
     return [request for task, requests in groups.items() for request in task.next_requests(requests)]
 
 
