@@ -338,7 +338,7 @@ class PromptBudget:
             return complete
         n_tokens = self.tokens_of(complete)
         self.longest = max(self.longest, n_tokens)
-        if self._fits(n_tokens):
+        if n_tokens + self.n_reply <= self.n_context:
             return complete
         passages = list(doc["passages"])
         n_kept, prompt = len(passages), complete
@@ -353,10 +353,7 @@ class PromptBudget:
 
     def has_room(self, prompt: Any) -> bool:
         """Return whether a prompt fits; True if the context length is unknown."""
-        return self.n_context is None or self._fits(self.tokens_of(prompt))
-
-    def _fits(self, n_tokens: int) -> bool:
-        return self.n_context is None or n_tokens + self.n_reply <= self.n_context
+        return self.n_context is None or self.tokens_of(prompt) + self.n_reply <= self.n_context
 
     def check(self, task: str, n_docs: int) -> None:
         """Reject prompts that do not fit, before the model runs.
