@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import orjson
@@ -195,9 +194,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         with self._lock:  # SQLite crashes if another thread is in the middle of a statement
             self._connection.close()
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
