@@ -347,18 +347,8 @@ class RankBm25Retriever(LexicalRetriever):
 # behind the MTRAG paper's BM25; `english` has higher recall (see `bm25`).
 
 _STOPPED = (
-    "danish",
-    "dutch",
-    "finnish",
-    "french",
-    "german",
-    "hungarian",
-    "italian",
-    "norwegian",
-    "portuguese",
-    "russian",
-    "spanish",
-    "swedish",
+    *("danish", "dutch", "finnish", "french", "german", "hungarian"),
+    *("italian", "norwegian", "portuguese", "russian", "spanish", "swedish"),
 )
 _STEMMED = ("arabic", "greek", "romanian", "tamil", "turkish")  # tantivy has no stop words for these
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
