@@ -227,7 +227,6 @@ _T = TypeVar("_T")
 _SEGMENT_IDS = ("docid", "_id", "id")
 _STARTS = (b'{"docid":"', b'{"docid": "')
 _END = b"}\n"
-_MOST_SHARD_ERRORS = 20
 _MOST_WORKERS = 8
 """Threads that decompress shards. Decompression releases the interpreter for nine tenths of the time; more would
 wait.
@@ -333,8 +332,8 @@ def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:
         passage = line if isinstance(line, str) else _wanted_passage(line, wanted)
         if isinstance(passage, str):
             problems.append(f"{shard}, line {number}: {passage}")
-            if len(problems) == _MOST_SHARD_ERRORS:
-                return [*problems, f"{shard}: possibly more: reading stopped after error {_MOST_SHARD_ERRORS}"]
+            if len(problems) == _MOST_PROBLEMS:
+                return [*problems, f"{shard}: possibly more: reading stopped after error {_MOST_PROBLEMS}"]
         elif passage is not None:
             rows.append(orjson.dumps([number, passage]) + b"\n")
     if not problems:
@@ -465,7 +464,6 @@ def _write(target: Path, lines: Iterable[bytes]) -> int:
 
 # The data table of a benchmark's corpora: documents and passages (MTRAG paper, Table 2).
 
-_EVERY = 10_000
 _COLUMNS = ("domain", "documents", "passages", "passages a document", "words a passage")
 
 
@@ -493,7 +491,7 @@ def _row(benchmark: Benchmark, side: RetrievalSide, domain: str, progress: Progr
         n_words += len(passage.text.split())
         if side.document_of:
             documents.add(side.document_of(passage.passage_id))
-        if n_passages % _EVERY == 0:
+        if n_passages % _PROGRESS_EVERY == 0:
             progress(f"corpus {domain}", n_passages, None)
     mean = Value(n_words / n_passages, n_passages, n_passages)
     if not documents:
