@@ -138,16 +138,6 @@ def select_prompts(judges: Any) -> bool:
     return any(is_preset(judge) or _without_prompts(judge)[1] is not None for judge in _listed(judges))
 
 
-def reject_duplicates(names: Sequence[str]) -> None:
-    """Reject judges with the same name. A judge is identified by the name of its model."""
-    duplicates = sorted({name for name in names if names.count(name) > 1})
-    if duplicates:
-        raise ConfigurationError(
-            f"judges: named twice: {', '.join(duplicates)}. Next step: leave one out; a judge is identified by its "
-            "model, and the same model gives the same verdicts"
-        )
-
-
 # A failed turn: a score beyond a threshold, or a turn error.
 
 _THRESHOLD = re.compile(r"\s*([^\s<>]+)\s*([<>])\s*([-+.\de]+)\s*")
@@ -401,7 +391,12 @@ class EvaluationConfig(BaseModel):
         if not isinstance(values, (list, tuple)):
             raise ValueError(f"must be a list of judges, such as {JUDGES_EXAMPLE}")
         judges = tuple(judge_of(judge) for judge in values)
-        reject_duplicates([judge.model for judge in judges])
+        names = [judge.model for judge in judges]
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(
+                f"judges: named twice: {', '.join(duplicates)}. Next step: leave one out; a judge is identified by its "
+                "model, and the same model gives the same verdicts"
+            )
         return judges
 
     @field_validator("rewriter", mode="before", json_schema_input_type=str | Judge | None)
