@@ -259,13 +259,12 @@ def suite_named(name: str) -> Suite:
     base, *added = name.split(_PLUS)
     suite = SUITES.get(base)
     for metric in added:
-        suite = _with_trajectories(suite) if metric == AGENTIC else with_metric(suite, base, _added_metric(metric))
+        if metric == AGENTIC:
+            agentic = SUITES.get(AGENTIC)
+            suite = extended(suite, agentic.metrics, agentic.score, official_rubrics=suite.official_rubrics)
+        else:
+            suite = with_metric(suite, base, _added_metric(metric))
     return suite
-
-
-def _with_trajectories(suite: Suite) -> Suite:
-    trajectories = SUITES.get(AGENTIC)
-    return extended(suite, trajectories.metrics, trajectories.score, official_rubrics=suite.official_rubrics)
 
 
 def without_agentic(name: str) -> str:
