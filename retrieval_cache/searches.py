@@ -23,6 +23,7 @@ from ragtasks.errors import CacheError
 from ragtasks.files import Ranked, canonical_hash, write_atomically
 from ragtasks.progress import Progress, no_progress, progress_bars
 from ragtasks.records import Passage
+from ragtasks.tables import grouped
 from retrieval_cache.retrievers.protocol import searched
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, domain_retriever
@@ -51,9 +52,7 @@ class StoredSearches:
         self.passages: Mapping[str, Passage] = {passage.passage_id: passage for passage in source}
         """Passage id -> passage, in the order of the corpus."""
         self._document_of = retrieval_side(benchmark.name).document_of
-        self._documents: dict[str, list[str]] = {}
-        for passage in self.passages.values():
-            self._documents.setdefault(self._document(passage), []).append(passage.passage_id)
+        self._documents = grouped(self.passages.values(), self._document)
         described = {"name": self._retriever.name, **self._retriever.describe()}
         made_of = {"version": _VERSION, "corpus": source.describe(), "retriever": described, "depth": DEPTH}
         made_of["stored"] = MOST_STORED
@@ -77,9 +76,10 @@ class StoredSearches:
         """Return a passage with the `n` before and after it in its document; [] for an unknown id."""
         if passage_id not in self.passages:
             return ()
-        document = self._documents[self._document(self.passages[passage_id])]
-        position = document.index(passage_id)
-        return tuple(self.passages[name] for name in document[max(0, position - n) : position + n + 1])
+        passage = self.passages[passage_id]
+        document = self._documents[self._document(passage)]
+        position = document.index(passage)
+        return tuple(document[max(0, position - n) : position + n + 1])
 
     def _document(self, passage: Passage) -> str:
         """Return the document id of a passage; else its address or title; else the passage id."""

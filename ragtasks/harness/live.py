@@ -24,6 +24,7 @@ from ragtasks.harness.scores import writable
 from ragtasks.metrics import answer_text
 from ragtasks.records import Role, Setting
 from ragtasks.scoring import LiveRetrieval, record_failure
+from ragtasks.tables import grouped
 
 # As in a deployed system, the model continues with its own earlier answers. With a model behind a server, each
 # conversation continues as soon as its turn is answered. A model in this process receives the next turn of all
@@ -346,9 +347,8 @@ class ModelHistories:
             doc["task_id"]: doc for doc in all_docs if doc["turn"] <= last.get(doc["conversation_id"], 0)
         }
         """Task id -> doc of each requested turn, with the benchmark's history."""
-        self._turns: dict[str, list[Doc]] = {}
-        for doc in sorted(self.docs.values(), key=lambda doc: int(doc["turn"])):
-            self._turns.setdefault(doc["conversation_id"], []).append(doc)
+        in_turn = sorted(self.docs.values(), key=lambda doc: int(doc["turn"]))
+        self._turns = grouped(in_turn, lambda doc: str(doc["conversation_id"]))
         self._answers: dict[Turn, str] = {}
         self._failed: dict[str, int] = {}
 

@@ -18,6 +18,7 @@ from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.scoring import Count, tokens_of_text
 from ragtasks.scoring.planning import JudgedAnswers, JudgingPlan, SettingPlan, judging_plan
 from ragtasks.suites import suite_named
+from ragtasks.tables import grouped
 
 _REFUSAL = "I do not know."
 
@@ -52,9 +53,7 @@ def plan(
     foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
     if foreign or not tasks:
         raise ConfigurationError(f"plan: {', '.join(foreign) or names} is not a conversation task")
-    by_setting: dict[str, list[ConversationTask]] = {}
-    for task in tasks:
-        by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
+    by_setting = grouped(tasks, lambda task: f"{task.benchmark.label}, {task.setting}")
     docs = {task: _limited(task.dataset["test"], limit) for group in by_setting.values() for task in group}
     plans = [
         _setting_plan(name, {task: docs[task] for task in group}, count, reply_tokens, progress)

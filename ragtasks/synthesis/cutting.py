@@ -14,6 +14,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.synthesis.documents import Document, LeftOut
+from ragtasks.tables import grouped
 from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows
 
 TOKENS, SHARED_TOKENS = 512, 100
@@ -64,13 +65,12 @@ def cut_documents(
     Near-duplicates are searched within a domain; the first passage of a group remains.
     """
     tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
-    by_domain: dict[str, list[DocumentPassage]] = {}
-    for document in documents:
-        passages = (
-            DocumentPassage(passage, document.document_id, document.domain)
-            for passage in _cut_document(document, cut, tokenizer)
-        )
-        by_domain.setdefault(document.domain, []).extend(passages)
+    passages = (
+        DocumentPassage(passage, document.document_id, document.domain)
+        for document in documents
+        for passage in _cut_document(document, cut, tokenizer)
+    )
+    by_domain = grouped(passages, lambda passage: passage.domain)
     repeated: dict[str, str] = {}
     for passages_of_domain in by_domain.values():
         domain_passages = [passage.passage for passage in passages_of_domain]

@@ -29,6 +29,7 @@ from ragtasks.synthesis.folder import (
 )
 from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists, whole_passages
 from ragtasks.synthesis.removal import Pool, make_unanswerable
+from ragtasks.tables import grouped
 
 # Settings of a synthesis.
 
@@ -165,9 +166,7 @@ def _chosen(units: Sequence[Unit], settings: Settings) -> list[tuple[Unit, ...]]
     lists = list(sublists(units, settings.list_size))
     if settings.most_dialogues is None:
         return lists
-    by_domain: dict[str, list[tuple[Unit, ...]]] = {}
-    for units_of_list in lists:
-        by_domain.setdefault(units_of_list[0].domain, []).append(units_of_list)
+    by_domain = grouped(lists, lambda units_of_list: units_of_list[0].domain)
     in_turn = chain.from_iterable(zip_longest(*by_domain.values()))
     return [units_of_list for units_of_list in in_turn if units_of_list is not None][: settings.most_dialogues]
 

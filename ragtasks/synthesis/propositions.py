@@ -17,6 +17,7 @@ from ragtasks.synthesis.asking import (
 )
 from ragtasks.synthesis.cutting import DocumentPassage
 from ragtasks.synthesis.documents import Document, LeftOut
+from ragtasks.tables import grouped
 from retrieval_cache import sentence_spans
 
 # Propositions: stand-alone statements worth a question, extracted from each passage by a model. Each statement is
@@ -135,9 +136,7 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
 
     Source: OR-CONVQA paper, section 4.2, the comparison with propositions.
     """
-    by_document: dict[str, list[DocumentPassage]] = {}
-    for passage in passages:
-        by_document.setdefault(passage.document_id, []).append(passage)
+    by_document = grouped(passages, lambda passage: passage.document_id)
     units: list[Unit] = []
     for document in documents:
         spans = [(*_span(passage), passage.passage.passage_id) for passage in by_document.get(document.document_id, [])]

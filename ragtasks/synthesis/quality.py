@@ -24,7 +24,7 @@ from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.encoder_training import MEASURES, relevant
 from ragtasks.synthesis.folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.qrelscore import QRelScore, relevance_table
-from ragtasks.tables import Cell, Section, Table, fixed, table_of
+from ragtasks.tables import Cell, Section, Table, fixed, grouped, table_of
 from retrieval_cache import LLM_REWRITE, Rewriter, Workspace, fallbacks_of, needs_model, read_run, retrieve
 
 PAPER_FORMS = ("context", "contextualized", "decontextualized")
@@ -82,10 +82,8 @@ def quality_section(
 ) -> Section:
     """Return the tables of a synthesized benchmark: all dialogues next to published ones, then each dialogue."""
     removed = _removed(folder)
-    by_dialogue: dict[str, list[Task]] = {}
     benchmark = open_benchmark("custom", folder)
-    for task in benchmark.tasks:
-        by_dialogue.setdefault(task.conversation_id, []).append(task)
+    by_dialogue = grouped(benchmark.tasks, lambda task: task.conversation_id)
     dialogues = {name: _SynthesizedDialogue(tasks, removed[name]) for name, tasks in by_dialogue.items()}
     statistics = {"folder": str(folder), "dialogues": str(len(dialogues))}
     means = {name: fixed(mean(list(dialogues.values())), 2) for name, mean in _MEANS.items()}
