@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.metrics import parse_cited
-from retrieval_cache.corpora.segmenting import STRIDE, sentence_spans
+from retrieval_cache.corpora.segmenting import sentence_spans
+
+STRIDE = 5
+"""Sentences from the start of a segment to the start of the next one in MS MARCO V2.1."""
 
 
 def neighbours(folder: Path) -> Iterator[tuple[str, int]]:

@@ -30,8 +30,6 @@ from retrieval_cache.corpora.segmenting import WORD
 
 _Hashes: TypeAlias = NDArray[np.uint64]
 
-THRESHOLD = 0.8
-
 SHINGLE_WORDS = 5
 """Words per shingle. TREC RAG removed near-duplicates of MS MARCO V2.1 by shingles of nine."""
 _N_HASHES = 128
@@ -72,7 +70,7 @@ class NearDuplicates:
 
 def near_duplicates(
     read: Callable[[], Iterable[Passage]],
-    threshold: float = THRESHOLD,
+    threshold: float,
     progress: Progress = no_progress,
     width: int = SHINGLE_WORDS,
 ) -> NearDuplicates:

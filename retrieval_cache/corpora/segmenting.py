@@ -27,9 +27,6 @@ Span: TypeAlias = tuple[int, int]
 Tokenizer: TypeAlias = Callable[[str], Sequence[Span]]
 """Text -> spans of its tokens, in order."""
 
-TOKENS = 512
-OVERLAP = 100
-
 _LONGEST_TOKEN = 16
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]{{1,{_LONGEST_TOKEN}}}")
@@ -71,9 +68,10 @@ def encoder_tokenizer(name: str) -> Tokenizer:
 
 def segment(
     document: Passage,
-    size: int = TOKENS,
-    overlap: int = OVERLAP,
+    size: int,
+    overlap: int,
     tokenizer: Tokenizer = plain_tokenizer,
+    *,
     title_in_text: bool = True,
 ) -> Iterator[Passage]:
     """Yield the passages of a document in order; a document of white space only has none."""
@@ -122,13 +120,8 @@ def _stripped(text: str, start: int, end: int) -> Span | None:
 # segment from 0, and byte offset of its line in the file. The rule for sentence ends is our own (the track's splitter
 # is not published): line breaks alone do not end a sentence. Source: TREC RAG 2024, guidelines and files.
 
-SENTENCES = 10
-STRIDE = 5
 
-
-def segment_lines(
-    documents: Iterable[tuple[Passage, Mapping[str, Any]]], size: int = SENTENCES, stride: int = STRIDE
-) -> Iterator[bytes]:
+def segment_lines(documents: Iterable[tuple[Passage, Mapping[str, Any]]], size: int, stride: int) -> Iterator[bytes]:
     """Yield the lines of a file of segments; a document of white space only has none."""
     if not 1 <= stride <= size:
         raise ConfigurationError(f"segmenting needs 1 <= stride <= sentences, found stride {stride}, sentences {size}")

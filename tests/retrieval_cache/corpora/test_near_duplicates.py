@@ -99,7 +99,7 @@ def test_many_copies_of_one_passage_are_one_group() -> None:
 @pytest.mark.slow
 def test_groups_of_the_real_govt_corpus_equal_a_comparison_of_all_pairs(mtrag_root: Path) -> None:
     location = str(mtrag_root / "corpora/passage_level/govt.jsonl.zip")
-    report = near_duplicates(lambda: read_corpus(location))
+    report = near_duplicates(lambda: read_corpus(location), 0.8)
     sets = {passage.passage_id: shingles(passage.text) for passage in read_corpus(location)}
     holders: defaultdict[int, list[str]] = defaultdict(list)
     for passage_id, hashes in sets.items():
@@ -129,7 +129,7 @@ def test_a_corpus_is_written_without_near_duplicates_and_with_unchanged_rows(tmp
     assert [json.loads(line) for line in target.read_text().splitlines()] == [rows[0], rows[1], rows[3]]
     assert "1 near-duplicates, in 1 groups" in done.out
     with pytest.raises(ConfigurationError, match="at least one word"):
-        near_duplicates(list, width=0)
+        near_duplicates(list, 0.8, width=0)
 
 
 @pytest.mark.slow
@@ -146,6 +146,6 @@ def test_groups_of_real_segments_equal_a_comparison_of_all_pairs() -> None:
     shared = Counter((a, b) for indices in holders.values() for n, b in enumerate(indices) for a in indices[:n])
     pairs = [pair for pair, n in shared.items() if n / (len(sets[pair[0]]) + len(sets[pair[1]]) - n) >= 0.8]
     expected = {passages[index].passage_id for pair in pairs for index in pair}
-    report = near_duplicates(lambda: passages, width=9)
+    report = near_duplicates(lambda: passages, 0.8, width=9)
     assert {passage_id for group in report.groups for passage_id in group.passage_ids} == expected
     assert len(expected) > 10

