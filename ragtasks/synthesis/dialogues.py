@@ -40,20 +40,10 @@ LEAST_SHARED = 0.2
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenDialogues:
-    """Dialogues of all lists."""
-
-    dialogues: tuple[Dialogue, ...]
-    """In the order of the lists, each with at least one turn."""
-    left_out: tuple[LeftOut, ...]
-    """Failed dialogues, with the reason."""
-
-
 def write_dialogues(
     lists: Sequence[tuple[Unit, ...]], asker: Asker, *, turns: int, question_types: Sequence[str] = QUESTION_TYPES
-) -> WrittenDialogues:
-    """Return a dialogue for each list of units."""
+) -> tuple[list[Dialogue], list[LeftOut]]:
+    """Return a dialogue with at least one turn for each list of units, in order, and the failed dialogues."""
     opened = [Dialogue(f"d{number}", units[0].domain, units) for number, units in enumerate(lists, start=1)]
     left_out: list[LeftOut] = []
     first = _Step(asker, left_out)
@@ -63,7 +53,7 @@ def write_dialogues(
     checked = first.take("grounding", questions, _ground_question, _grounded)
     complete = [dialogue for dialogue in checked if dialogue.turns]
     left_out += [LeftOut(empty.dialogue_id, "no pair was accepted") for empty in checked if not empty.turns]
-    return WrittenDialogues(tuple(complete), tuple(left_out))
+    return complete, left_out
 
 
 class _Step:

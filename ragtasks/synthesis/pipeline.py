@@ -128,22 +128,22 @@ def _make(
     elif settings.unit == "passages":
         units = whole_passages(passages)
     else:
-        extraction = extract_propositions(passages, asker)
-        units, left_out = list(extraction.units), [*left_out, *extraction.left_out]
-        dropped = extraction.counts
+        units, unread, dropped = extract_propositions(passages, asker)
+        left_out += unread
     if not units:
         raise ConfigurationError(_nothing_to_ask(settings, left_out, dropped))
     counts += dropped
     counts[settings.unit if settings.unit != "passages" else "units"] = len(units)
     lists = _chosen(units, settings)
-    written = write_dialogues(lists, asker, turns=settings.turns, question_types=settings.question_types)
+    written, failed = write_dialogues(lists, asker, turns=settings.turns, question_types=settings.question_types)
+    left_out += failed
     pool = _pool(passages, units, settings)
-    dialogues, pool, tried = make_unanswerable(written.dialogues, pool, settings.unanswerable, asker)
+    dialogues, pool, tried = make_unanswerable(written, pool, settings.unanswerable, asker)
     if not dialogues:
-        raise ConfigurationError(_nothing_to_ask(settings, [*left_out, *written.left_out], dropped))
+        raise ConfigurationError(_nothing_to_ask(settings, left_out, dropped))
     counts["dialogues"], counts["turns"] = len(dialogues), sum(len(dialogue.turns) for dialogue in dialogues)
     counts["pairs taken out"] = sum(len(dialogue.removed) for dialogue in dialogues)
-    return Synthesis(dialogues, pool, units, [*left_out, *written.left_out], made_by, {**counts, **tried})
+    return Synthesis(dialogues, pool, units, left_out, made_by, {**counts, **tried})
 
 
 def _made_by(documents: Sequence[Document], settings: Settings, client: Client) -> dict[str, Any]:

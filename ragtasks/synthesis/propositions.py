@@ -34,20 +34,13 @@ HELD = 0.9
 """Minimum share of a proposition's words in an overlapping passage that also supports it."""
 
 
-@dataclass(frozen=True)
-class Extraction:
-    """Propositions of all passages."""
+def extract_propositions(
+    passages: Sequence[DocumentPassage], asker: Asker
+) -> tuple[list[Unit], list[LeftOut], Counter[str]]:
+    """Return the propositions of passages, the passages without a usable reply, and counts of other omissions.
 
-    units: tuple[Unit, ...]
-    """In the order of the passages, each text once per domain."""
-    left_out: tuple[LeftOut, ...]
-    """Passages without a usable reply."""
-    counts: Counter[str]
-    """Reason -> number of other omissions."""
-
-
-def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> Extraction:
-    """Return the propositions of passages; a proposition of several passages is listed once, with all of them."""
+    The order is that of the passages. A text is listed once per domain, with all its passages.
+    """
     replies = asker.ask(
         "propositions",
         [
@@ -74,7 +67,7 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
     for number, (key, text) in enumerate(texts.items(), start=1):
         ids = tuple(passage.passage.passage_id for passage in origins[key])
         units.append(Unit(f"p{number}", text, ids, origins[key][0].document_id, origins[key][0].domain))
-    return Extraction(tuple(units), tuple(left_out), counts)
+    return units, left_out, counts
 
 
 def _read(reply: str) -> list[str]:

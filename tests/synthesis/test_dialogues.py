@@ -11,7 +11,8 @@ import pytest
 
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.dialogues import WrittenDialogues, write_dialogues
+from ragtasks.synthesis.dialogues import write_dialogues
+from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.draft import Dialogue, Turn
 from ragtasks.synthesis.propositions import Unit
 from ragtasks.synthesis.removal import NO_ANSWER, Pool, make_unanswerable
@@ -253,7 +254,7 @@ def write(
     pairs: Any = None,
     n_turns: int = 8,
     prompts: list[str] | None = None,
-) -> WrittenDialogues:
+) -> tuple[list[Dialogue], list[LeftOut]]:
     """Return the dialogue over a list of units for the given replies.
 
     Args:
@@ -294,7 +295,7 @@ def about(name: str) -> tuple[str, str]:
 
 def test_a_dialogue_has_turns_in_both_forms_with_their_units() -> None:
     prompts: list[str] = []
-    (made,) = write(["mill", "port"], [about("port"), about("mill")], prompts=prompts).dialogues
+    (made,), _ = write(["mill", "port"], [about("port"), about("mill")], prompts=prompts)
     assert (made.dialogue_id, made.domain, made.removed) == ("d1", "north", ())
     assert [(turn.decontextualized, turn.contextualized, turn.answer) for turn in made.turns] == [
         ("What of the port?", "What of the port?", TEXTS["port"]),  # the first has no context
@@ -322,13 +323,9 @@ def test_each_list_becomes_a_dialogue_with_its_number_and_domain() -> None:
             }
         )
 
-    result = write_dialogues(lists, Asker(ScriptedClient(reply_to)), turns=2)
-    assert [(dialogue_made.dialogue_id, dialogue_made.domain) for dialogue_made in result.dialogues] == [
-        ("d2", "south")
-    ]
-    assert [(dialogue_made.name, dialogue_made.reason) for dialogue_made in result.left_out] == [
-        ("d1", "no pair was accepted")
-    ]
+    dialogues, left_out = write_dialogues(lists, Asker(ScriptedClient(reply_to)), turns=2)
+    assert [(dialogue_made.dialogue_id, dialogue_made.domain) for dialogue_made in dialogues] == [("d2", "south")]
+    assert [(omitted.name, omitted.reason) for omitted in left_out] == [("d1", "no pair was accepted")]
 
 
 def test_repeated_questions_and_unknown_types_are_dropped() -> None:
@@ -341,7 +338,7 @@ def test_repeated_questions_and_unknown_types_are_dropped() -> None:
         about("bell"),
     ]
     checks = {2: {"statements": [TEXTS["port"]]}, 3: {"statements": [TEXTS["fair"]]}}
-    (made,) = write(list(TEXTS), rows, pairs=checks, n_turns=3).dialogues
+    (made,), _ = write(list(TEXTS), rows, pairs=checks, n_turns=3)
     assert [(turn.answer, turn.question_types) for turn in made.turns] == [
         (answer, ("How-To",)),
         (TEXTS["port"], ()),
@@ -352,12 +349,12 @@ def test_repeated_questions_and_unknown_types_are_dropped() -> None:
 
 def test_only_the_question_after_a_removed_pair_stands_alone() -> None:
     rows = [about("mill"), about("port"), about("fair"), about("bell")]
-    (made,) = write(list(TEXTS), rows, pairs={2: {"accepted": False}}).dialogues
+    (made,), _ = write(list(TEXTS), rows, pairs={2: {"accepted": False}})
     assert [turn.contextualized for turn in made.turns] == ["What of the mill?", "What of the fair?", "And 4?"]
     assert [(pair.question, pair.answer, pair.reason) for pair in made.removed] == [
         ("What of the port?", TEXTS["port"], "not accepted")
     ]
-    (made,) = write(list(TEXTS), rows, pairs={1: {"accepted": False}}).dialogues
+    (made,), _ = write(list(TEXTS), rows, pairs={1: {"accepted": False}})
     assert [turn.contextualized for turn in made.turns] == ["What of the port?", "And 3?", "And 4?"]
 
 
@@ -374,7 +371,7 @@ def test_only_the_question_after_a_removed_pair_stands_alone() -> None:
 )
 def test_a_pair_has_the_units_of_its_claims(statements: Sequence[str], expected: Sequence[str]) -> None:
     row = ("What of it?", " ".join(TEXTS[name] for name in expected))
-    (made,) = write(list(TEXTS), [row], pairs={1: {"statements": statements}}).dialogues
+    (made,), _ = write(list(TEXTS), [row], pairs={1: {"statements": statements}})
     assert [unit.unit_id for unit in made.turns[0].units] == expected
 
 
@@ -393,7 +390,7 @@ def test_an_unsupported_pair_is_removed_with_the_reason(
     change: dict[str, Any], answer: str, reason: str | None
 ) -> None:
     checks = {1: {"statements": [TEXTS["mill"]], **change}}
-    (made,) = write(["mill", "port"], [("What of it?", answer), about("port")], pairs=checks).dialogues
+    (made,), _ = write(["mill", "port"], [("What of it?", answer), about("port")], pairs=checks)
     assert [pair.reason.partition(" (")[0] for pair in made.removed] == ([reason] if reason else [])
     assert len(made.turns) == (1 if reason else 2)
 
@@ -413,6 +410,6 @@ def test_an_unsupported_pair_is_removed_with_the_reason(
     ],
 )
 def test_an_unusable_reply_omits_its_dialogue(given: dict[str, Any], reason: str) -> None:
-    result = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
-    assert result.dialogues == ()
-    assert [(omitted.name, omitted.reason) for omitted in result.left_out] == [("d1", reason)]
+    dialogues, left_out = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
+    assert dialogues == []
+    assert [(omitted.name, omitted.reason) for omitted in left_out] == [("d1", reason)]

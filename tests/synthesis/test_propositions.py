@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from ragtasks.records import Passage
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.cutting import DocumentPassage
-from ragtasks.synthesis.documents import Document
-from ragtasks.synthesis.propositions import Extraction, cut_sentences, extract_propositions, sublists
+from ragtasks.synthesis.documents import Document, LeftOut
+from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._scripted import sections
 
@@ -54,7 +55,9 @@ def test_a_sentence_never_belongs_to_another_documents_passages() -> None:
     assert [(unit.text, unit.document_id, unit.domain) for unit in units] == [("The mill grinds.", "b.txt", "south")]
 
 
-def extracted(passages: Sequence[DocumentPassage], statements: Mapping[str, Sequence[str]]) -> Extraction:
+def extracted(
+    passages: Sequence[DocumentPassage], statements: Mapping[str, Sequence[str]]
+) -> tuple[list[Unit], list[LeftOut], Counter[str]]:
     """Return the extraction for a model that replies with the given statements by passage text."""
 
     def reply_to(prompt: str, n_before: int) -> str:
@@ -81,9 +84,9 @@ MADE_UP = "propositions with words missing from their passage (invented, or in a
 )
 def test_a_statement_must_share_two_fifths_of_its_words_with_its_passage(statement: str, stays: bool) -> None:
     text = "The mill grinds corn."
-    result = extracted([passage("one", text)], {text: [statement, "The mill grinds"]})
-    assert [unit.text for unit in result.units] == ([statement] if stays else []) + ["The mill grinds"]
-    assert result.counts == ({} if stays else {MADE_UP: 1})
+    units, _, counts = extracted([passage("one", text)], {text: [statement, "The mill grinds"]})
+    assert [unit.text for unit in units] == ([statement] if stays else []) + ["The mill grinds"]
+    assert counts == ({} if stays else {MADE_UP: 1})
 
 
 @pytest.mark.parametrize(("n_words", "is_held"), [(10, True), (9, True), (8, False)])
@@ -99,14 +102,14 @@ def test_an_adjacent_passage_with_nine_tenths_of_the_words_also_supports_a_state
         passage("after", f"{near} again"),
         passage("second after", far),
     ]
-    (unit,) = extracted(passages, {statement: [statement]}).units
+    (unit,), *_ = extracted(passages, {statement: [statement]})
     assert unit.passage_ids == (("its", "before", "after") if is_held else ("its",))
 
 
 def test_an_adjacent_passage_of_another_document_never_supports_a_statement() -> None:
     first, other = "The mill of Arden grinds corn.", "The mill of Arden grinds corn. It does."
-    result = extracted([passage("one", first), passage("two", other, document="b.txt")], {first: [first]})
-    assert [unit.passage_ids for unit in result.units] == [("one",)]
+    units, *_ = extracted([passage("one", first), passage("two", other, document="b.txt")], {first: [first]})
+    assert [unit.passage_ids for unit in units] == [("one",)]
 
 
 def test_a_statement_is_listed_once_per_domain_with_all_its_passages() -> None:
@@ -118,26 +121,26 @@ def test_a_statement_is_listed_once_per_domain_with_all_its_passages() -> None:
         passage("four", texts[3], document="c.txt", domain="south"),
     ]
     statements = {texts[0]: [texts[0]], texts[2]: [texts[2]], texts[3]: [texts[0]], texts[1]: []}
-    result = extracted(passages, statements)
-    assert [(unit.unit_id, unit.text, unit.passage_ids, unit.document_id, unit.domain) for unit in result.units] == [
+    units, _, counts = extracted(passages, statements)
+    assert [(unit.unit_id, unit.text, unit.passage_ids, unit.document_id, unit.domain) for unit in units] == [
         ("p1", texts[0], ("one", "three"), "a.txt", "custom"),
         ("p2", texts[0], ("four",), "c.txt", "south"),
     ]
-    assert result.counts == {"passages without propositions": 1}
+    assert counts == {"passages without propositions": 1}
 
 
 @pytest.mark.parametrize(("n", "is_read"), [(200, True), (201, False)])
 def test_a_reply_with_too_many_statements_is_left_out(n: int, is_read: bool) -> None:
     text = " ".join(f"w{number}" for number in range(n))
-    result = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
-    assert len(result.units) == (n if is_read else 0)
-    assert [omitted.name for omitted in result.left_out] == ([] if is_read else ["one"])
+    units, left_out, _ = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
+    assert len(units) == (n if is_read else 0)
+    assert [omitted.name for omitted in left_out] == ([] if is_read else ["one"])
 
 
 def test_lists_partition_the_adjacent_units_of_a_domain() -> None:
     texts = [f"word{n} stays here" for n in range(5)]
     passages = [passage(f"n{n}", text, domain="north" if n != 1 else "south") for n, text in enumerate(texts)]
-    units = extracted(passages, {text: [text] for text in texts}).units
+    units, *_ = extracted(passages, {text: [text] for text in texts})
     assert [[unit.text[:5] for unit in part] for part in sublists(units, 3)] == [
         ["word0", "word2", "word3"],
         ["word4"],
