@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -113,7 +112,7 @@ def retrieve(
     """
     check_request(workspace, retriever, form, rewriter, encode_with)
     benchmark, store = workspace.open(), RunStore(workspace.store)
-    make = functools.partial(_retriever_of, retriever, workspace.secrets, store.replies, encode_with)
+    make = partial(_retriever_of, retriever, workspace.secrets, store.replies, encode_with)
     with nullcontext(progress) if progress else progress_bars() as report:
         queries = _queries(workspace, benchmark, form, rewriter or Rewriter(None), report)
         return build_run(RunRequest(benchmark, queries, make, depth, name, corpora), store, report)
