@@ -46,8 +46,7 @@ def read_plain(body: bytes) -> Reply:
     try:
         plain_contexts(raw)
     except ValueError as error:
-        expected, found = error.args
-        return Reply(Outcome.MALFORMED, reason=f"`contexts`: expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
+        return _malformed(error, raw, "`contexts`: ")
     try:
         usage_in_record(content)
         contexts_and_steps(None, content.get("searches"))
@@ -56,9 +55,9 @@ def read_plain(body: bytes) -> Reply:
     return Reply(Outcome.ANSWERED, text=answer, raw=raw)
 
 
-def _malformed(error: ValueError, raw: str) -> Reply:
+def _malformed(error: ValueError, raw: str, field: str = "") -> Reply:
     expected, found = error.args
-    return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
+    return Reply(Outcome.MALFORMED, reason=f"{field}expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
 
 
 def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
