@@ -52,7 +52,7 @@ _FOLDED = re.compile("[\u0300-\u036f\u064b-\u0652\u0640\u093c\u200b-\u200f\ufeff
 _STRAIGHT = str.maketrans({"\u2018": "'", "\u2019": "'", "\u0901": "\u0902"})
 _MARKUP = re.compile(r"\[[\d, ^]{1,12}\]|[*_`#>]+|^\s*(?:[-\u2022\u2013]|\d{1,2}[.)])\s+", re.MULTILINE)
 _QUOTE_SIGNS = "\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d"
-_WHOLE_QUOTE = re.compile(f"[{_QUOTE_SIGNS}]([^{_QUOTE_SIGNS}]+)[{_QUOTE_SIGNS}]")
+_WHOLE_QUOTE = re.compile(rf"[{_QUOTE_SIGNS}]((?:[^{_QUOTE_SIGNS}]|(?<=\w)'(?=\w))+)[{_QUOTE_SIGNS}]")
 _QUOTE = re.compile(
     r"\"[^\"\n]{1,300}\"|(?<!\w)'[^'\n]{2,80}'(?!\w)|\u00ab[^\u00bb\n]{0,300}\u00bb|\u201e[^\u201c\u201d\n]{0,300}[\u201c\u201d]"
     r"|\u201c[^\u201d\n]{0,300}\u201d|\u300c[^\u300d]{0,300}\u300d|\u300e[^\u300f]{0,300}\u300f"

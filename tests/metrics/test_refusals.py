@@ -61,6 +61,12 @@ def test_unfamiliar_wording_is_classified(short: bool, floors: Sequence[float]) 
     assert all(value >= floor for value, floor in zip(result, floors, strict=False) if floor)
 
 
+@pytest.mark.parametrize("quote", ['"{}"', "'{}'", "\u201c{}\u201d", "\u00ab{}\u00bb"])
+@pytest.mark.parametrize("text", ["I don't know.", "That isn\u2019t in the documents."])
+def test_a_refusal_in_quotes_is_a_refusal(quote: str, text: str) -> None:
+    assert _verdict(quote.format(text)) == "yes"
+
+
 def test_no_test_text_is_in_the_training_data() -> None:
     def words(text: str) -> str:
         return "".join(filter(str.isalnum, text.lower()))
