@@ -309,11 +309,11 @@ def _source_lines(text: str, names: _Names, sources: dict[str, Cited]) -> Iterat
             heading = line_mark if _HEADING.fullmatch(content) else None
 
 
-def _is_index(text: str, start: int, code: Iterable[tuple[int, int]]) -> bool:
+def _is_index(text: str, start: int, code: Sequence[tuple[int, int]]) -> bool:
     """Return whether the bracket at `start` is an index of a name in code: `rows[1]`."""
-    return bool(re.match(r"[\w\])]\[", text[max(0, start - 1) : start + 1])) and any(
-        low < start < high for low, high in code
-    )
+    before = bisect_left(code, (start, 0))
+    is_in_code = before > 0 and start < code[before - 1][1]
+    return is_in_code and re.match(r"[\w\])]\[", text[start - 1 : start + 1]) is not None
 
 
 def _outermost(marks: Sequence[Mark]) -> Iterator[Mark]:
