@@ -35,7 +35,7 @@ class NgramIdk:
 
     known_refusals: tuple[str, ...] = ()
     """Fixed refusals: an equal response is `yes`. Case, extra whitespace, outer quotes and full stops are ignored."""
-    name: str = "ngrams-1"
+    name: str = "ngrams-2"
     """Short name in reports and results. Its number increases when verdicts, and so scores, change."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
@@ -59,7 +59,7 @@ class EncoderIdk:
     """As in `NgramIdk`."""
     device: str | None = None
     """Torch device; None selects the GPU if one is available."""
-    name: str = "encoder-4"
+    name: str = "encoder-5"
     """As in `NgramIdk`."""
 
     def check(self) -> None:

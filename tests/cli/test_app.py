@@ -309,7 +309,7 @@ def write_evaluation(folder: Path) -> None:
         "suite": "mtrag",
         "setting_tasks": {"reference": {"mtrag_reference_govt": 1}},
         "configuration": {"run": "official"},
-        "scoring": {"scored_by": f"ragtasks {__version__}", "encoder": "none", "idk_detector": "ngrams-1"},
+        "scoring": {"scored_by": f"ragtasks {__version__}", "encoder": "none", "idk_detector": "ngrams-2"},
     }
     results = {
         "config": {"model": "m"},

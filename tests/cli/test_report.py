@@ -55,7 +55,7 @@ def test_the_output_contains_the_conclusion_and_names_other_tables(folder: Path)
     assert "\n## " not in text
     assert "- Loss from reference to full_rag" in text
     assert "--full prints " in text
-    assert "scored with: encoder minilm, IDK detector ngrams-1; 95 % intervals: over conversations\n" in text
+    assert "scored with: encoder minilm, IDK detector ngrams-2; 95 % intervals: over conversations\n" in text
     assert len(text.splitlines()) < 25
     assert text.rpartition("- ")[0].strip() in (whole := report(folder, "--full"))
     assert "profiles: official scripts for metrics that end in _ibm" in whole

@@ -77,10 +77,10 @@ def test_rules_replace_missing_refusal_verdicts_and_cut_replies_get_a_higher_lim
     assert not math.isnan(scores["idk_yes"])
     (file,) = (tmp_path / "out").rglob("results_*.json")
     scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
-    assert (scoring["idk_detector"], scoring["idk_by_stand_in"]) == ("ngrams-1", 2)
+    assert (scoring["idk_detector"], scoring["idk_by_stand_in"]) == ("ngrams-2", 2)
     for row in samples_in(tmp_path / "out"):
         assert row["doc"]["scoring"]["idk_reason"].startswith(
-            "ngrams-1 instead of a judge (poor: the reply reached the"
+            "ngrams-2 instead of a judge (poor: the reply reached the"
         )
 
 
@@ -157,7 +157,7 @@ def test_unreachable_judges_are_an_error_after_other_scores_are_saved(judging: J
     assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
     assert all(math.isnan(scores[name]) for name in JUDGED - {"judge_coverage"})
     assert scores["judge_coverage"] == 0
-    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "ngrams-1"}  # the deciding detector
+    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "ngrams-2"}  # the deciding detector
 
 
 def test_without_judges_there_are_no_judged_scores(judging: Judging, tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def _results(world: World, name: str, settings: Mapping[str, Any]) -> None:
         facts["scoring"] = {
             "encoder": "none",
             "scored_by": "ragtasks 0.1.0",
-            "idk_detector": "ngrams-1",
+            "idk_detector": "ngrams-2",
             "judges": judges,
             "rubrics": {},
             **_reach(world),

@@ -61,6 +61,12 @@ def test_unfamiliar_wording_is_classified(short: bool, floors: Sequence[float]) 
     assert all(value >= floor for value, floor in zip(result, floors, strict=False) if floor)
 
 
+def test_most_answers_that_name_their_source_are_no_refusals() -> None:
+    # Written before the training data in `attributed.jsonl`: "The leaflet gives the dose as 20 mg per day."
+    texts = json.loads((Path(__file__).parent / "golden_attributions.json").read_text(encoding="utf-8"))
+    assert _verdicts(texts).count("no") >= 0.85 * len(texts)
+
+
 @pytest.mark.parametrize("quote", ['"{}"', "'{}'", "\u201c{}\u201d", "\u00ab{}\u00bb"])
 @pytest.mark.parametrize("text", ["I don't know.", "That isn\u2019t in the documents."])
 def test_a_refusal_in_quotes_is_a_refusal(quote: str, text: str) -> None:

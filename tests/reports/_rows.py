@@ -12,7 +12,7 @@ from ragtasks.records import Answerability, Message, Passage, Response, Role, Ta
 from ragtasks.results import Evaluation, Kind, ScoredAnswer
 from ragtasks.tables import Table, Value
 
-KIND: Kind = ("mtrag", "minilm", "ngrams-1")
+KIND: Kind = ("mtrag", "minilm", "ngrams-2")
 _NUMBERS = itertools.count()
 _OF_TASK = {item.name for item in fields(Task)}
 

@@ -88,7 +88,7 @@ def _results(model: str, day: int, setting: str, n_logged: int, n_tasks: int) ->
             "scored_by": "ragtasks 0.1.0",
             "encoder": "minilm",
             "rescaled": False,
-            "idk_detector": "ngrams-1",
+            "idk_detector": "ngrams-2",
             "judges": "",
             "judge_prompts": None,
             "rubrics": {},

@@ -25,7 +25,7 @@ from tests._evaluations import LIMIT, results_file
 from tests._messages import raises
 from tests.reports._rows import changed, row
 
-KIND: Kind = ("mtrag", "minilm", "ngrams-1")
+KIND: Kind = ("mtrag", "minilm", "ngrams-2")
 EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})
 ROW = row(1, None)
 
@@ -101,9 +101,9 @@ def test_settings_of_a_model_are_compared_on_their_shared_tasks() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        ("mtrag (sample)", "minilm", "ngrams-1"),
-        ("mtrag", "none", "ngrams-1"),
-        ("mtrag", "minilm", "ngrams-1; judges: j"),
+        ("mtrag (sample)", "minilm", "ngrams-2"),
+        ("mtrag", "none", "ngrams-2"),
+        ("mtrag", "minilm", "ngrams-2; judges: j"),
     ],
 )
 def test_other_kinds_are_never_compared(kind: Kind) -> None:
@@ -222,7 +222,7 @@ def command(*arguments: str) -> str:
 
 def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
     text = command(str(evaluations), "--metric", "rouge_l", "--baseline", "ragtasks-refuse")
-    heading = "# mtrag (sample); data revision: 1; metrics: mtrag; encoder of BERTScore: none; IDK detector: ngrams-1\n"
+    heading = "# mtrag (sample); data revision: 1; metrics: mtrag; encoder of BERTScore: none; IDK detector: ngrams-2\n"
     assert text.startswith(heading)
     (oracle,) = cells(text, "full_rag", "rouge_l", "ragtasks-refuse", "ragtasks-oracle")
     assert oracle[5] == "1.000"

@@ -208,7 +208,7 @@ def test_without_the_reference_setting_losses_are_unknown(tmp_path: Path) -> Non
 def test_labels_of_groups_contain_only_differences() -> None:
     def group(encoder: str, revision: str, **more: str) -> Group:
         scored = {"data revision": revision, "encoder of BERTScore": encoder, **more}
-        return ("mtrag", encoder, "ngrams-1"), "mtrag", tuple(scored.items())
+        return ("mtrag", encoder, "ngrams-2"), "mtrag", tuple(scored.items())
 
     one, two, three = group("minilm", "v1"), group("none", "v1"), group("none", "v2", retriever="bm25")
     assert group_labels([one, one]) == {one: ""}

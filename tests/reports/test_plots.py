@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
-FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "ngrams-1"}
+FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "ngrams-2"}
 NOTHING = Value(None, 0, 5)
 
 
@@ -86,7 +86,7 @@ def test_settings_are_bars_with_the_heights_of_the_table(tmp_path: Path, drawn: 
     assert axes.get_ylim()[0] == 0
     title = canvas.get_suptitle()
     assert "mtrag (sample): By setting" in title
-    assert "encoder of BERTScore: minilm; IDK detector: ngrams-1" in title
+    assert "encoder of BERTScore: minilm; IDK detector: ngrams-2" in title
     assert "95 % intervals over conversations" in title
 
 

@@ -51,7 +51,7 @@ def test_an_evaluation_contains_every_logged_sample(evaluations: Path) -> None:
     found = read_evaluations([evaluations])
     assert sorted(evaluation.model for evaluation in found) == ["ragtasks-oracle", "ragtasks-refuse"]
     for evaluation in found:
-        assert evaluation.kind == ("mtrag (sample)", "none", "ngrams-1")
+        assert evaluation.kind == ("mtrag (sample)", "none", "ngrams-2")
         assert Counter(row.setting for row in evaluation.rows) == dict.fromkeys(
             ("reference", "reference_rag", "full_rag"), 4 * LIMIT
         )
@@ -292,10 +292,10 @@ def test_a_task_twice_in_a_setting_is_named_by_file_line_and_task(folder: Path) 
 @pytest.mark.parametrize(
     ("scoring", "label"),
     [
-        ({"judges": ""}, "ngrams-1"),
-        ({"judges": "a, b", "judge_prompts": "ours"}, "ngrams-1; judges: a, b"),
-        ({"judges": "a, b"}, "ngrams-1; judges: a, b"),
-        ({"judges": "a, b", "judge_prompts": "official"}, "ngrams-1; judges: a, b (prompts: official)"),
+        ({"judges": ""}, "ngrams-2"),
+        ({"judges": "a, b", "judge_prompts": "ours"}, "ngrams-2; judges: a, b"),
+        ({"judges": "a, b"}, "ngrams-2; judges: a, b"),
+        ({"judges": "a, b", "judge_prompts": "official"}, "ngrams-2; judges: a, b (prompts: official)"),
     ],
 )
 def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: dict[str, str], label: str) -> None:

@@ -43,7 +43,7 @@ def judged(model: str, drift: float, better: float = 0.0, **anchored: Any) -> Ev
         rows.append(row(number, None, values=values, verdicts={("rb_llm", "j"): verdict}))
     given = anchors(f"2026-01-0{1 if drift == 0 else 2}T00:00:00", drift, seed=len(model), **anchored)
     provenance = {"mtrag_reference": {"scoring": {"judges": "j", "anchors": {"judges": [given]}}}}
-    kind = (*KIND[:2], "ngrams-1; judges: j")
+    kind = (*KIND[:2], "ngrams-2; judges: j")
     return replace(evaluation(rows, model, kind), provenance=provenance)  # type: ignore[arg-type]
 
 

@@ -30,7 +30,7 @@ def test_a_judge_is_the_recorded_detector_even_if_the_rules_decided_a_later_batc
         for text in ("It lies in the zebra.", "From April.", "It is in the zebra."):
             scorer.score([ScoredAnswer(response(text), "reference")])
             detectors.append(scorer.provenance()["idk_detector"])
-    assert detectors == ["ngrams-1", "judge steady", "judge steady"]
+    assert detectors == ["ngrams-2", "judge steady", "judge steady"]
     assert scorer.provenance()["idk_by_stand_in"] == 2
 
 
@@ -42,5 +42,5 @@ def test_the_encoder_decides_if_configured(tmp_path: Path, monkeypatch: pytest.M
         [ScoredAnswer(response(text), "reference") for text in ("I came up empty on that one, sorry.", "From April.")]
     )
     assert [row.idk for row in scored] == ["yes", "no"]
-    assert scorer.provenance()["idk_detector"] == "encoder-4"
+    assert scorer.provenance()["idk_detector"] == "encoder-5"
     assert not config_from_options({"idk": "encoder", "judges": ["openai/x"]}).idk_by_judges

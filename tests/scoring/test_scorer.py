@@ -153,7 +153,7 @@ def test_the_rules_replace_a_judge_without_an_idk_verdict_and_give_the_reason() 
     labels = judged.score(responses, verdicts)
     assert judged.provenance() == {"idk_detector": "judge j", "idk_by_stand_in": 1}
     assert labels[0].verdict is IdkVerdict.YES
-    assert labels[0].reason.startswith("ngrams-1 instead of a judge (")
+    assert labels[0].reason.startswith("ngrams-2 instead of a judge (")
     assert "no verdict in it" in labels[0].reason
     assert labels[0].reason.endswith(": i do not know.")
     assert "stand in" not in labels[1].reason

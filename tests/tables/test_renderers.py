@@ -17,7 +17,7 @@ TABLE = Table(
     (("reference", "a", 3, Value(0.5, 3, 3, 0.4, 0.6)), ("full_rag", "bb", 12, Value(None, 0, 12))),
     "A note.",
 )
-SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK detector": "ngrams-1"}, (TABLE,))
+SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK detector": "ngrams-2"}, (TABLE,))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_markdown_is_aligned_and_has_the_basis_of_the_scores() -> None:
     assert render([SECTION], Format.MARKDOWN).splitlines() == [
         "# mtrag (sample)",
         "",
-        "encoder of BERTScore: minilm; IDK detector: ngrams-1",
+        "encoder of BERTScore: minilm; IDK detector: ngrams-2",
         "",
         "## By setting",
         "",
@@ -59,10 +59,10 @@ def test_markdown_has_no_gap_without_provenance() -> None:
 
 
 def test_csv_distinguishes_sections_with_one_title() -> None:
-    other = Section("mtrag (sample)", {"encoder of BERTScore": "none", "IDK detector": "ngrams-1"}, (TABLE,))
+    other = Section("mtrag (sample)", {"encoder of BERTScore": "none", "IDK detector": "ngrams-2"}, (TABLE,))
     lines = list(csv.DictReader(io.StringIO(render([SECTION, other], Format.CSV))))
     assert [line["context"] for line in lines] == [
-        f"mtrag (sample); encoder of BERTScore: {encoder}; IDK detector: ngrams-1"
+        f"mtrag (sample); encoder of BERTScore: {encoder}; IDK detector: ngrams-2"
         for encoder in ("minilm", "none")
         for _ in range(8)
     ]
@@ -89,7 +89,7 @@ def test_latex_is_a_tabular_with_a_caption() -> None:
     lines = render([SECTION], Format.LATEX).splitlines()
     assert lines[0] == r"\begin{table}"
     assert lines[1] == (
-        r"\caption{mtrag (sample). By setting. A note. encoder of BERTScore: minilm; IDK detector: ngrams-1.}"
+        r"\caption{mtrag (sample). By setting. A note. encoder of BERTScore: minilm; IDK detector: ngrams-2.}"
     )
     assert lines[2:-2] == [
         r"\begin{tabular}{llrr}",

@@ -316,7 +316,7 @@ def test_without_the_main_score_word_metrics_are_next_to_refusals() -> None:
 
 def own_rows(name: str, value: float) -> Evaluation:
     rows = [changed(answer, values={"k_precision": value, "coverage": 0.0}) for answer in model(name, [0.5] * N).rows]
-    return replace(evaluation(rows, name), kind=("rows", "none", "ngrams-1"), suite="rows")
+    return replace(evaluation(rows, name), kind=("rows", "none", "ngrams-2"), suite="rows")
 
 
 def test_the_users_own_rows_have_no_setting_and_no_coverage() -> None:

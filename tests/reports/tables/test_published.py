@@ -87,7 +87,7 @@ def test_another_encoder_leaves_out_the_metric_that_depends_on_it() -> None:
         {"judge": f"{JUDGE}, openai/gpt-4o", "detector": f"judge {JUDGE}, openai/gpt-4o"},
         {"judge": "openai/gpt-4o, openai/gpt-oss-120b", "detector": "judge openai/gpt-4o, openai/gpt-oss-120b"},
         {"prompts": "ours"},
-        {"detector": "ngrams-1"},
+        {"detector": "ngrams-2"},
         {"setting": "reference_rag"},
         {"run": "closed_book"},
         {"injected": 0.3},

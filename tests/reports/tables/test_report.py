@@ -163,8 +163,8 @@ def test_intervals_are_over_conversations() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        ("mtrag (sample)", "minilm", "ngrams-1"),
-        ("mtrag", "none", "ngrams-1"),
+        ("mtrag (sample)", "minilm", "ngrams-2"),
+        ("mtrag", "none", "ngrams-2"),
         ("mtrag", "minilm", "judge a; judges: a"),
     ],
 )

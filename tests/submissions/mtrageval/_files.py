@@ -75,7 +75,7 @@ def write_answers(
         "revision": benchmark.revision,
         "setting_tasks": {setting.value: {name: len(rows)}},
         "configuration": {"data": "sample", "run": "official"},
-        "scoring": {"scored_by": "ragtasks 0.1.0", "encoder": "none", "idk_detector": "ngrams-1"},
+        "scoring": {"scored_by": "ragtasks 0.1.0", "encoder": "none", "idk_detector": "ngrams-2"},
     }
     results = {
         "configs": {name: {"metadata": {"ragtasks": facts}}},
