@@ -5,10 +5,10 @@
 
 `perf/refusals/` contains labelled responses: `answers.jsonl` in the style of 23 types of systems and of plain answers
 that resemble refusals, `registers.jsonl` in 57 registers, `short.jsonl` of a few words, `attributed.jsonl` that name
-their source, `languages.jsonl` in twelve other languages. Language models wrote and labelled them for this project; the facts in them are made up. `parts` are
-the sentences with a label each: `g` states that information is missing, `a` answers, `ga` does both, `o` neither. A
-response without `parts` only has a label of its own; a first model labels its sentences, once. `blind.jsonl` is only
-for measuring and was written after the model was finished.
+their source, `languages.jsonl` in twelve other languages. Language models wrote and labelled them for this project; the
+facts in them are made up. `parts` are the sentences with a label each: `g` states that information is missing, `a`
+answers, `ga` does both, `o` neither. A response without `parts` only has a label of its own; a first model labels its
+sentences, once. `blind.jsonl` is only for measuring and was written after the model was finished.
 
 DIR of --data is a checkout of IBM/mt-rag-benchmark: reference answers by answerability, the human evaluation with its
 judge's label, and sentences with a negation from passages that no task shows, as prose without a refusal. DIR of
