@@ -522,9 +522,10 @@ def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[
     ]
     values = score_rankings(tasks, rankings, qrels, RETRIEVAL_METRICS)
     return [
-        {name: Score(row[measure]) if row else Score(None, reason) for name, measure in QUERY_METRICS.items()}
+        {name: Score(row[measure]) for name, measure in QUERY_METRICS.items()}
+        if row
+        else dict.fromkeys(QUERY_METRICS, Score(None, result.reason or "no relevance judgement"))
         for row, result in zip(values, results, strict=True)
-        for reason in [result.reason or "no relevance judgement"]
     ]
 
 
