@@ -134,8 +134,9 @@ def _summary(split: _ModelLosses) -> str:
     name = max(CLASSES[:-1], key=lambda name: parts[name])
     if float(fixed(parts[name])) <= 0:
         return f"{split.model} {change}"
-    link = "mostly" if total > 0 and float(fixed(total)) else "with a loss from"
-    return f"{split.model} {change}, {link} {name} ({fixed(parts[name])})"
+    is_loss, exceeds = float(fixed(total)) > 0, float(fixed(parts[name])) > float(fixed(total))
+    link = ", with a loss from" if not is_loss else " net of gains, mostly" if exceeds else ", mostly"
+    return f"{split.model} {change}{link} {name} ({fixed(parts[name])})"
 
 
 def loss_class(row: ScoredAnswer, loss: float | None = None) -> str:

@@ -168,7 +168,7 @@ def test_the_sentence_has_the_total_change_and_the_class_with_the_largest_loss()
     fallen = pair("a", 1.0, 0.0, **NOT_SHOWN) + pair("b", 1.0, 0.5)
     risen = pair("c", 0.0, 1.0) + pair("d", 0.5, 0.5)
     assert sentence(fallen) == f"m loses 0.750, mostly {MISSED} (0.500)."
-    assert sentence(fallen + risen) == f"m loses 0.125, mostly {MISSED} (0.250)."
+    assert sentence(fallen + risen) == f"m loses 0.125 net of gains, mostly {MISSED} (0.250)."
     assert sentence(fallen[2:] + risen) == f"m gains 0.167, with a loss from {NOT_USED} (0.167)."
     assert sentence(fallen[:2] + risen[:2]) == f"m loses nothing, with a loss from {MISSED} (0.500)."
     assert sentence(risen) == "m gains 0.500."
