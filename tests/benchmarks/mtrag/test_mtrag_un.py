@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lm_eval.api.instance import Instance
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark, retrieval_side
 from ragtasks.benchmarks.download import FileStatus, adopt, verify
 from ragtasks.benchmarks.mtrag._mtrag_un import DOMAINS, MTRAG_UN_SOURCE, OFFICIAL_COUNTS, RETRIEVAL, load, load_qrels
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.harness.models import refuse_on_empty
+from ragtasks.harness.models import RefuseOnEmpty
 from ragtasks.metrics import NgramIdk, answerability_accuracy
 from ragtasks.records import Answerability, Response, Role, Setting
 from ragtasks.results import ScoredAnswer
@@ -109,7 +110,8 @@ def test_refusing_without_passages_is_nearly_always_right(official: Benchmark) -
     for task in official.tasks:
         passages = contexts.passages[task.task_id]
         doc = build_doc(official, task, Setting.REFERENCE, contexts.run, passages)
-        responses.append(Response(task, passages, refuse_on_empty(doc)))
+        (answer,) = RefuseOnEmpty().generate_until([Instance("generate_until", doc, (), 0)])
+        responses.append(Response(task, passages, answer))
     labels = NgramIdk().detect(responses)
     found = [
         answerability_accuracy(response.task.answerability, label.verdict)
