@@ -84,7 +84,9 @@ def compared(command: Command, task_or_setting: str) -> tuple[str, list[Evaluati
     return done.out, read_evaluations([Path("results/arms")]), bodies
 
 
-def assert_compacted_is_worse(out: str, evaluations: list[Evaluation], n: int, n_conversations: int) -> None:
+def assert_compacted_is_worse(
+    out: str, evaluations: list[Evaluation], n: int, n_conversations: int, failure_free: float = 1.0
+) -> None:
     assert "| mine-full" in out
     assert "| mine-compacted" in out
     for metric in ("ans_acc", "tokens (lower is better)", "failure_free", "turns_before_failure"):
@@ -93,9 +95,7 @@ def assert_compacted_is_worse(out: str, evaluations: list[Evaluation], n: int, n
     pairs = {pair.first.metric: pair for pair in compare_evaluations(evaluations).pairs}
     assert (pairs["tokens"].difference.n_values, pairs["tokens"].n_unshared) == (n, 0)
     assert (pairs["tokens"].difference.value or 0) < 0
-    # The detector reads one reference answer, which is partial, as a refusal: one conversation of 16.
-    assert pairs["failure_free"].first_mean in {1.0, 15 / 16}
-    assert pairs["failure_free"].second_mean == 0.0
+    assert (pairs["failure_free"].first_mean, pairs["failure_free"].second_mean) == (failure_free, 0.0)
     assert pairs["turns_before_failure"].difference.n_values == n_conversations
     assert LAST_TURN <= (pairs["turns_before_failure"].second_mean or 0) < LAST_TURN + 1
 
@@ -116,7 +116,8 @@ def test_arms_in_live_conversations(command: Command) -> None:
 
 def test_arms_with_the_history_of_the_benchmark(command: Command) -> None:
     out, evaluations, bodies = compared(command, "settings: full_rag")
-    assert_compacted_is_worse(out, evaluations, 108, 16)
+    # The detector reads one partial reference answer as a refusal.
+    assert_compacted_is_worse(out, evaluations, 108, 16, failure_free=15 / 16)
     assert not any("I do not know." in message["content"] for body in bodies for message in body["messages"])
 
 
